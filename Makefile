@@ -1,0 +1,2 @@
+setup:
+	@tools/setup.sh
