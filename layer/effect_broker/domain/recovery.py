@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from effect_broker.domain.attempt import Attempt, EndingKind
+from effect_broker.domain.attempt import Attempt, AttemptEnding, EndingKind
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.outcome import ProbeResult, ProbeStatus, Rejected
 from effect_broker.domain.settle import proven_rejection, recovery_delay
@@ -26,9 +26,9 @@ class ProbeFirst:
 
 @dataclass(frozen=True, slots=True)
 class TakeProof:
-    """Proof of commit stands in the ledger: settle the effect with this attempt's ending."""
+    """Proof of commit stands in the ledger: settle the effect with this ending."""
 
-    attempt: Attempt
+    ending: AttemptEnding
 
 
 Recovery = Transition | ProbeFirst | TakeProof
@@ -50,7 +50,7 @@ def permitted_recovery(
     asks the target, or waits for a person.
     """
     if work.proof_committed:
-        return TakeProof(_proof(attempts))
+        return TakeProof(proof_of_commit(attempts))
     if work.unproven == 0:
         return _after_late_proof(contract, work, attempts)
     if contract.safety is SafetyClass.UNSAFE:
@@ -190,9 +190,10 @@ def _too_old(contract: EffectContract, work: WorkState, now: datetime) -> bool:
     return since is not None and now > since + contract.unknown_review_after
 
 
-def _proof(attempts: Sequence[Attempt]) -> Attempt:
+def proof_of_commit(attempts: Sequence[Attempt]) -> AttemptEnding:
+    """Return the stored ending that proves the commit; the earliest attempt's, if several do."""
     return next(
-        attempt
+        attempt.ending
         for attempt in attempts
         if attempt.ending is not None and attempt.ending.kind is EndingKind.COMMITTED
     )

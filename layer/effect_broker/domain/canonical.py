@@ -1,0 +1,244 @@
+"""One text for one value: RFC 8785 (JCS) over what a strict parser read from the raw bytes.
+
+Every surface reads and hashes through here, so that two callers who mean the same payload
+share a hash and two who do not never do. `1` and `1.0` are the same number and `-0` is `0`,
+as JCS says; Unicode is not normalised. An integer written without fraction or exponent must
+lie within ±(2^53−1): beyond it other languages would read another number. A number written
+with a fraction or an exponent is an IEEE double, whatever its size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, Final
+
+import orjson
+
+from effect_broker.domain.errors import InvalidJson
+
+JsonValue = (
+    None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+)
+
+DEPTH_MAX: Final = 64
+"""Deeper nesting than any tool's arguments, and far below any recursion limit."""
+
+INTEGER_MAX: Final = 2**53 - 1
+"""The largest integer that every JSON implementation reads as itself."""
+
+_EXACT: Final = frozenset({str, int, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list, tuple})
+_KNOWN: Final = _EXACT | _CONTAINERS | {float}
+_STRICT: Final = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
+_SORTED: Final = _STRICT | orjson.OPT_SORT_KEYS
+_BELOW_SURROGATES: Final = "\ud7ff"
+"""Up to here UTF-8 and UTF-16 order keys alike; beyond, an astral key sorts differently."""
+
+
+def parse_strict(raw: bytes) -> JsonValue:
+    """Read exactly one JSON value from the bytes that came in.
+
+    Refuses what parsers read differently: duplicate names, NaN and infinities, numbers that
+    overflow, lone surrogates, integers beyond 2^53−1, a byte order mark, invalid UTF-8,
+    anything after the value, and nesting deeper than 64.
+
+    Raises:
+        InvalidJson: saying what is off, never repeating the input.
+    """
+    try:
+        orjson.loads(raw)
+        value: JsonValue = json.loads(
+            raw, object_pairs_hook=_object, parse_constant=_constant
+        )
+    except orjson.JSONDecodeError as error:
+        raise InvalidJson(f"The body is not one JSON value: {_plain(error)}.") from None
+    except (ValueError, RecursionError):
+        raise InvalidJson("The body holds a number or a nesting without bounds.") from None
+    _check(value)
+    return value
+
+
+def parse_canonical(raw: bytes) -> Any:
+    """Read back what `canonical` wrote; not for bytes from outside.
+
+    A double that JCS writes as a long integer comes back as that double.
+    """
+    return json.loads(raw, parse_int=_double_or_int)
+
+
+def canonical(value: Any) -> bytes:
+    """Write a value as RFC 8785 says: one text for one value.
+
+    Accepts what JSON has (None, bool, int, float, str, list, tuple, dict with text keys) and
+    refuses everything else, subclasses too: a type that some surface would have to guess
+    about cannot be part of an identity.
+
+    Raises:
+        InvalidJson: naming the place and the type, never the value.
+    """
+    try:
+        if _orjson_is_exact(value):
+            return orjson.dumps(value, option=_SORTED)
+        return orjson.dumps(_arranged(value, 0), option=_STRICT)
+    except (orjson.JSONEncodeError, UnicodeEncodeError):
+        _check(value)
+        raise InvalidJson("The value is not JSON.") from None
+
+
+def _orjson_is_exact(value: Any) -> bool:
+    """Say whether orjson writes this value as JCS does; else it needs arranging.
+
+    It differs in floats and in the order of keys beyond the BMP, and it takes types that
+    are not JSON; looking at types in bulk keeps this cheap.
+    """
+    level: list[Any] = [value]
+    for _ in range(DEPTH_MAX + 1):
+        below: list[Any] = []
+        for node in level:
+            kind = type(node)
+            if kind is dict:
+                if not _plain_keys(node):
+                    return False
+                inside: Iterable[Any] = node.values()
+            elif kind is list or kind is tuple:
+                inside = node
+            elif kind in _EXACT:
+                continue
+            else:
+                return False
+            kinds = set(map(type, inside))
+            if kinds <= _EXACT:
+                continue
+            if not kinds <= _EXACT | _CONTAINERS:
+                return False
+            below.extend(item for item in inside if type(item) in _CONTAINERS)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _plain_keys(node: dict[Any, Any]) -> bool:
+    try:
+        joined = "".join(node)
+    except TypeError:
+        return False
+    return joined.isascii() or max(joined) <= _BELOW_SURROGATES
+
+
+def _arranged(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if depth > DEPTH_MAX or kind not in _KNOWN:
+        raise orjson.JSONEncodeError
+    if kind is float:
+        return _number(value)
+    if kind is dict:
+        if set(map(type, value)) - {str}:
+            raise orjson.JSONEncodeError
+        names = sorted(value, key=_utf16)
+        return {name: _arranged(value[name], depth + 1) for name in names}
+    if kind is list or kind is tuple:
+        return [_arranged(item, depth + 1) for item in value]
+    return value
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
+def _number(value: float) -> int | orjson.Fragment:
+    """Write a double as ECMAScript's Number::toString does."""
+    if not isfinite(value):
+        raise orjson.JSONEncodeError
+    if value.is_integer() and abs(value) <= INTEGER_MAX:
+        return int(value)
+    return orjson.Fragment(_ecmascript(value))
+
+
+def _ecmascript(value: float) -> str:
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)
+    digits = whole + fraction
+    stripped = digits.lstrip("0")
+    point -= len(digits) - len(stripped)
+    digits = stripped.rstrip("0")
+    sign = "-" if value < 0 else ""
+    if 0 < point <= 21:
+        body = digits.ljust(point, "0")
+        return sign + (body[:point] + "." + body[point:] if len(body) > point else body)
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    rest = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{rest}e{point - 1:+d}"
+
+
+def _check(value: Any) -> None:
+    """Find what keeps a value from being JSON as the module says.
+
+    Raises:
+        InvalidJson: naming the first place.
+    """
+    pending: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    while pending:
+        node, path = pending.pop()
+        kind = type(node)
+        if len(path) > DEPTH_MAX:
+            raise InvalidJson(f"The value is nested deeper than {DEPTH_MAX}.")
+        if kind is dict:
+            for name, item in node.items():
+                if type(name) is not str:
+                    raise _refusal(path, f"has a name of type {type(name).__name__}")
+                _check_text(name, path)
+                pending.append((item, (*path, name)))
+        elif kind is list or kind is tuple:
+            pending.extend((item, (*path, index)) for index, item in enumerate(node))
+        elif kind is str:
+            _check_text(node, path)
+        elif kind is int:
+            if abs(node) > INTEGER_MAX:
+                raise _refusal(path, "is an integer beyond 2^53-1")
+        elif kind is float:
+            if not isfinite(node):
+                raise _refusal(path, "is not a finite number")
+        elif kind not in _EXACT:
+            raise _refusal(path, f"has the type {kind.__name__}, which JSON does not have")
+
+
+def _check_text(text: str, path: tuple[str | int, ...]) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _refusal(path, "holds a lone surrogate") from None
+
+
+def _refusal(path: tuple[str | int, ...], complaint: str) -> InvalidJson:
+    steps = "".join(
+        "/" + str(step).replace("~", "~0").replace("/", "~1") for step in path
+    )
+    place = steps.encode("ascii", "backslashreplace").decode() or "the top level"
+    return InvalidJson(f"The value at {place} {complaint}.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        raise InvalidJson("An object has the same name twice.")
+    return read
+
+
+def _constant(name: str) -> Any:
+    raise InvalidJson(f"{name} is not JSON.")
+
+
+def _double_or_int(digits: str) -> int | float:
+    number = int(digits)
+    return number if abs(number) <= INTEGER_MAX else float(digits)
+
+
+def _plain(error: orjson.JSONDecodeError) -> str:
+    return f"{error.msg.split(':')[0]} at byte {error.pos}"
