@@ -1,10 +1,11 @@
-"""A PostgreSQL server of one's own, out of a wheel: for `effect-broker dev`, the local AWS, tests and benchmarks.
+"""A PostgreSQL server out of a wheel, for `effect-broker dev`, the local AWS and tests.
 
-The one rule: never production, and so never imported by a Lambda handler. The server listens on 127.0.0.1 only, with a
-password made for it, and everything it owns lies in one folder.
+The one rule: never production, and so never imported by a Lambda handler. The server
+listens on 127.0.0.1 only, with a password made for it, and lives in one folder.
 
-PostgreSQL refuses to run as root. Where the caller is root the server runs as `nobody`, who has to pass through the
-folders above its files: those get the execute bit for others, and nothing else is opened.
+PostgreSQL refuses to run as root. Where the caller is root the server runs as `nobody`,
+who has to pass through the folders above its files: those get the execute bit for
+others, and nothing else is opened.
 """
 
 from __future__ import annotations
@@ -78,11 +79,13 @@ class EmbeddedPostgres:
     ) -> Self:
         """Return a running server on `data_dir`, made there if the folder is empty.
 
-        A server that already runs in the folder is returned as it is. Without `port` the last one is kept while it is
-        free, so that URLs outlive a restart. `settings` go over `SETTINGS`.
+        A server that already runs in the folder is returned as it is. Without `port` the
+        last one is kept while it is free, so that URLs outlive a restart. `settings` go
+        over `SETTINGS`.
 
         Raises:
-            EmbeddedPostgresError: no binaries of this version, no disk, a taken port, a server that does not start.
+            EmbeddedPostgresError: no binaries of this version, no disk, a taken port, or
+                a server that does not start.
         """
         server = cls(data_dir.resolve(), _binaries(version))
         try:
@@ -99,13 +102,21 @@ class EmbeddedPostgres:
             ) from error
         return server
 
+    @classmethod
+    def found_in(cls, data_dir: Path) -> Self | None:
+        """Return the server of this folder, running or not, or None if it has none."""
+        marker = data_dir.resolve() / "cluster" / "PG_VERSION"
+        if not marker.exists():
+            return None
+        return cls(data_dir.resolve(), _binaries(marker.read_text().strip()))
+
     @property
     def port(self) -> int:
         """The TCP port on 127.0.0.1."""
         return int((self.data_dir / "port").read_text())
 
     def url(self, dbname: str = DEFAULT_DATABASE) -> str:
-        """Return the libpq URL of a database for this server's superuser, whether or not the database exists."""
+        """Return a database's libpq URL for the superuser, whether or not it exists."""
         password = (self.data_dir / "password").read_text()
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{dbname}"
 
@@ -131,11 +142,11 @@ class EmbeddedPostgres:
             self._launch()
 
     def kill(self) -> None:
-        """Kill every process of the server at once with SIGKILL; `restart` then goes through crash recovery."""
+        """Kill all processes of the server with SIGKILL; `restart` then recovers."""
         postmaster = self._postmaster()
         if postmaster is None:
             return
-        # Suspended first: it would answer the death of a child with a recovery of its own.
+        # Suspended first: it would answer the death of a child with its own recovery.
         postmaster.suspend()
         processes = [*postmaster.children(recursive=True), postmaster]
         for process in processes:
@@ -143,11 +154,11 @@ class EmbeddedPostgres:
                 process.kill()
         for process in processes:
             _wait_until_dead(process)
-        # Where nobody reaps the dead process at once, the next server would take its id for a living one.
+        # Until somebody reaps the dead process, the next server would take it for alive.
         (self._cluster / "postmaster.pid").unlink()
 
     def stop(self) -> None:
-        """Stop the server in good order, ending its sessions; its folder stays and can be started again."""
+        """Stop the server in good order, ending its sessions; its folder stays."""
         with self._locked():
             if self.is_running():
                 seconds = str(STOP_SECONDS_MAX)
@@ -171,7 +182,7 @@ class EmbeddedPostgres:
             yield
 
     def _postmaster(self) -> psutil.Process | None:
-        """Return the server's first process, unless something else has its process id by now."""
+        """Return the server's first process, unless its id is another's by now."""
         try:
             with (self._cluster / "postmaster.pid").open() as file:
                 process = psutil.Process(int(file.readline()))
@@ -181,7 +192,7 @@ class EmbeddedPostgres:
         return process if is_ours else None
 
     def _prepare(self, version: str) -> None:
-        """Make the cluster where there is none, and refuse one of another major version."""
+        """Make the cluster where there is none, and refuse one of another version."""
         if os.geteuid() == 0:
             _open_path_to(self._binaries)
             _open_path_to(self.data_dir)
@@ -250,10 +261,10 @@ class EmbeddedPostgres:
         self._run("pg_ctl", *start, "-o", f"{options} -p {self.port}")
 
     def _run(self, program: str, *arguments: str) -> None:
-        """Run one of PostgreSQL's own programs on the cluster, as the user that owns it."""
+        """Run one of PostgreSQL's own programs on the cluster, as its owner."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         logged_before = self._log.stat().st_size
-        # A file and no pipe: the server may inherit it, and would hold a pipe open for as long as it lives.
+        # A file and no pipe, which a server that inherits it would hold open.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
                 [self._binaries / program, "-D", self._cluster, *arguments],
@@ -276,7 +287,7 @@ class EmbeddedPostgres:
 
 
 def _binaries(version: str) -> Path:
-    """Find the programs of a major version without importing its package, which would make folders in the home."""
+    """Find the programs of a major version, without an import that makes folders."""
     if version not in PACKAGES:
         raise EmbeddedPostgresError(
             f"no embedded PostgreSQL {version}; there is {' and '.join(PACKAGES)}"
@@ -284,7 +295,7 @@ def _binaries(version: str) -> Path:
     spec = importlib.util.find_spec(PACKAGES[version])
     if spec is None or spec.origin is None:
         raise EmbeddedPostgresError(
-            f"PostgreSQL {version} needs the package {PACKAGES[version]}, which is not installed"
+            f"PostgreSQL {version} needs the missing package {PACKAGES[version]}"
         )
     return Path(spec.origin).resolve().parent / "pginstall" / "bin"
 

@@ -1,0 +1,1 @@
+"""The Lambda entry points: event in, one broker call, answer out."""
