@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -205,16 +206,31 @@ class Ledger(Protocol):
     async def resolve(self, step: Step, resolution: Resolution) -> StepResult:
         """Write an operator's decision once; the same decision_id answers what it did."""
 
+    async def resolution(
+        self, tenant_id: UUID, effect_id: UUID, decision_id: str
+    ) -> tuple[Resolution, int] | None:
+        """Return an operator's earlier decision and the version it made."""
+
     async def compensate(
-        self, tenant_id: UUID, effect_id: UUID, compensated_by: UUID, *, actor: str,
-        sealed_reason: bytes, data_key_id: str,
+        self,
+        tenant_id: UUID,
+        effect_id: UUID,
+        compensated_by: UUID,
+        *,
+        actor: str,
+        sealed_reason: bytes,
+        data_key_id: str,
     ) -> StepResult:
         """Link a succeeded effect to the succeeded effect that compensates it."""
 
-    async def renew(self, token: UUID, effect_ids: Sequence[UUID], lease: timedelta) -> frozenset[UUID]:
+    async def renew(
+        self, token: UUID, effect_ids: Sequence[UUID], lease: timedelta
+    ) -> frozenset[UUID]:
         """Extend leases still held under `token`; what is missing from the answer is lost."""
 
-    async def expire_leases(self, limit: int, *, clock_margin: timedelta) -> Sequence[Lapsed]:
+    async def expire_leases(
+        self, limit: int, *, clock_margin: timedelta
+    ) -> Sequence[Lapsed]:
         """Turn lapsed leases into unknown outcomes; never into permission to run again."""
 
     async def overdue(self, limit: int, *, clock_margin: timedelta) -> Sequence[Refused]:
@@ -270,10 +286,14 @@ class PublishedContract:
 class Registry(Protocol):
     """Tenants, keys and contracts: read often, written by operators."""
 
-    async def tenant(self, *, slug: str | None = None, tenant_id: UUID | None = None) -> Tenant | None:
+    async def tenant(
+        self, *, slug: str | None = None, tenant_id: UUID | None = None
+    ) -> Tenant | None:
         """Return a tenant by slug or id."""
 
-    async def create_tenant(self, slug: str, name: str, hmac_key_id: str) -> tuple[Tenant, bool]:
+    async def create_tenant(
+        self, slug: str, name: str, hmac_key_id: str
+    ) -> tuple[Tenant, bool]:
         """Create a tenant, or return the one with this slug (False)."""
 
     async def set_disabled(self, tenant_id: UUID, disabled: bool) -> None:
@@ -283,7 +303,11 @@ class Registry(Protocol):
         """List tenants."""
 
     async def add_key(
-        self, tenant_id: UUID, key_id: str, secret_hash: bytes, scopes: Sequence[str],
+        self,
+        tenant_id: UUID,
+        key_id: str,
+        secret_hash: bytes,
+        scopes: Sequence[str],
         expires_at: datetime | None,
     ) -> None:
         """Store a hashed API key."""
@@ -338,17 +362,26 @@ class AdapterSource(Protocol):
     async def scope_digest(self, contract: EffectContract) -> bytes:
         """Digest base URL, account and mode as the credentials resolve to now."""
 
-    async def adapter(self, contract: EffectContract, *, scope_digest: bytes, deadline: Deadline | None) -> TargetAdapter:
+    async def adapter(
+        self, contract: EffectContract, *, scope_digest: bytes, deadline: Deadline | None
+    ) -> TargetAdapter:
         """Return an adapter bound to the scope that the attempt recorded, and to its deadline."""
 
 
 class Nudger(Protocol):
-    """Sends hints with an effect id only; losing or doubling one is harmless."""
+    """Sends hints with an effect id only; losing or doubling one is harmless.
 
-    async def dispatch(self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)) -> None:
+    Neither call raises: a hint that cannot be sent is counted, and the sweep finds the work.
+    """
+
+    async def dispatch(
+        self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)
+    ) -> None:
         """Hint that effects may be dispatched after `delay`."""
 
-    async def reconcile(self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)) -> None:
+    async def reconcile(
+        self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)
+    ) -> None:
         """Hint that effects may be reconciled after `delay`."""
 
 
@@ -363,10 +396,20 @@ class Sealed:
 class Cipher(Protocol):
     """Seals what must not stand in the clear; bound to tenant, effect and column."""
 
-    def seal(self, plaintext: bytes, *, tenant_id: UUID, effect_id: UUID, column: str) -> Sealed:
+    def seal(
+        self, plaintext: bytes, *, tenant_id: UUID, effect_id: UUID, column: str
+    ) -> Sealed:
         """Encrypt under the active key."""
 
-    def open(self, ciphertext: bytes, *, key_id: str, tenant_id: UUID, effect_id: UUID, column: str) -> bytes:
+    def open(
+        self,
+        ciphertext: bytes,
+        *,
+        key_id: str,
+        tenant_id: UUID,
+        effect_id: UUID,
+        column: str,
+    ) -> bytes:
         """Decrypt.
 
         Raises:
@@ -407,6 +450,13 @@ class Clock(Protocol):
 
     def wall(self) -> float:
         """Seconds since the epoch."""
+
+
+class Watchdog(Protocol):
+    """Ends what outlives its send deadline: aborts the connection, in the last resort the process."""
+
+    def guard(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Watch the block until it is left; past the deadline it must not go on."""
 
 
 class Meter(Protocol):

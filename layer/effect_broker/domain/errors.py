@@ -1,30 +1,30 @@
 """Everything the broker refuses, as one tree; a lost answer is a value (`Ambiguous`), never one of these.
 
-    EffectBrokerError
-    ├── InvalidRequest              the caller's words are off; nothing was stored, nothing was sent
-    │   ├── InvalidJson             not one strict JSON value
-    │   ├── InvalidOperationKey     outside the documented key alphabet or a placeholder
-    │   ├── InvalidArguments        the contract's schema refuses the arguments
-    │   └── RequestTooLarge         over the limit on decoded bytes
-    ├── Unauthenticated             no credential, or one that proves nothing
-    ├── Forbidden                   the credential lacks the scope
-    ├── NotFound                    no such thing for this tenant
-    │   ├── UnknownTool             no contract names the tool
-    │   ├── EffectNotFound          no effect with this id for this tenant
-    │   └── ReceiptNotFound         the effect has no receipt yet
-    ├── Conflict
-    │   ├── PayloadDrift            the operation key is bound to another payload
-    │   ├── VersionConflict         the effect moved on since it was read
-    │   ├── DecisionRefused         an operator's decision that the rules do not allow (yet)
-    │   └── ContractConflict        the same contract version with another document
-    ├── ContractInvalid             a contract file that cannot be loaded
-    ├── LedgerUnavailable           no ledger, no dispatch; safe to repeat with the same key
-    │   └── SchemaMismatch          the schema is older or newer than this code
-    ├── DispatchHeld                dispatch is stopped until an operator releases it
-    ├── Fenced                      the claim is lost; stop
-    ├── IllegalTransition           an arrow outside the table; a defect
-    ├── SecretNotFound              a secret reference that resolves to nothing
-    └── CipherError                 a key is missing or a ciphertext does not belong here
+EffectBrokerError
+├── InvalidRequest              the caller's words are off; nothing was stored, nothing was sent
+│   ├── InvalidJson             not one strict JSON value
+│   ├── InvalidOperationKey     outside the documented key alphabet or a placeholder
+│   ├── InvalidArguments        the contract's schema refuses the arguments
+│   └── RequestTooLarge         over the limit on decoded bytes
+├── Unauthenticated             no credential, or one that proves nothing
+├── Forbidden                   the credential lacks the scope
+├── NotFound                    no such thing for this tenant
+│   ├── UnknownTool             no contract names the tool
+│   ├── EffectNotFound          no effect with this id for this tenant
+│   └── ReceiptNotFound         the effect has no receipt yet
+├── Conflict
+│   ├── PayloadDrift            the operation key is bound to another payload
+│   ├── VersionConflict         the effect moved on since it was read
+│   ├── DecisionRefused         an operator's decision that the rules do not allow (yet)
+│   └── ContractConflict        the same contract version with another document
+├── ContractInvalid             a contract file that cannot be loaded
+├── LedgerUnavailable           no ledger, no dispatch; safe to repeat with the same key
+│   └── SchemaMismatch          the schema is older or newer than this code
+├── DispatchHeld                dispatch is stopped until an operator releases it
+├── Fenced                      the claim is lost; stop
+├── IllegalTransition           an arrow outside the table; a defect
+├── SecretNotFound              a secret reference that resolves to nothing
+└── CipherError                 a key is missing or a ciphertext does not belong here
 """
 
 from __future__ import annotations

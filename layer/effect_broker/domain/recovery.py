@@ -62,7 +62,9 @@ def permitted_recovery(
         if work.redispatches < contract.redispatch_limit:
             return replace(
                 _redispatch(contract, work, "same_key_inside_its_horizon"),
-                unproven=work.unproven, proven_through=work.proven_through, unknown=True,
+                unproven=work.unproven,
+                proven_through=work.proven_through,
+                unknown=True,
             )
         if contract.probe is None:
             return _exhausted(work, "redispatch_limit")
@@ -87,12 +89,15 @@ def after_probe(
     before that a negative is silence (design rule 7).
     """
     if probe.status is ProbeStatus.COMMITTED:
-        return transition(work, _E.RECEIPT_RECORDED, _S.SUCCEEDED, reason="probe_found_it")
+        return transition(
+            work, _E.RECEIPT_RECORDED, _S.SUCCEEDED, reason="probe_found_it"
+        )
     if probe.status is ProbeStatus.UNKNOWN:
         return _inconclusive(contract, work, asked_at, "probe_unknown", clock_margin)
     if contract.probe is None or not contract.probe.strongly_consistent:
-        return _inconclusive(contract, work, asked_at, "lookup_proves_presence_only",
-                             clock_margin)
+        return _inconclusive(
+            contract, work, asked_at, "lookup_proves_presence_only", clock_margin
+        )
     if not settled(work, asked_at, clock_margin=clock_margin):
         return _inconclusive(contract, work, asked_at, "not_settled", clock_margin)
     if not _looked_twice(contract, work, asked_at):
@@ -100,14 +105,11 @@ def after_probe(
     return _proven_absent(contract, work, asked_at, clock_margin)
 
 
-def _looked_twice(
-    contract: EffectContract, work: WorkState, asked_at: datetime
-) -> bool:
+def _looked_twice(contract: EffectContract, work: WorkState, asked_at: datetime) -> bool:
     if contract.probe_gap == NO_WAIT:
         return True
     return (
-        work.negative_at is not None
-        and asked_at >= work.negative_at + contract.probe_gap
+        work.negative_at is not None and asked_at >= work.negative_at + contract.probe_gap
     )
 
 
@@ -116,9 +118,13 @@ def _second_look(
 ) -> Transition:
     first = work.negative_at or asked_at
     return transition(
-        work, _E.PROBE_INCONCLUSIVE, _S.OUTCOME_UNKNOWN, reason="second_look_due",
+        work,
+        _E.PROBE_INCONCLUSIVE,
+        _S.OUTCOME_UNKNOWN,
+        reason="second_look_due",
         delay=max(NO_WAIT, first + contract.probe_gap - asked_at),
-        probes=work.probes + 1, negative=True,
+        probes=work.probes + 1,
+        negative=True,
     )
 
 
@@ -135,16 +141,22 @@ def _proven_absent(
         return permitted
     if work.key_generation >= contract.key_generations:
         return _exhausted(work, "horizon_over")
-    return replace(
-        permitted, key_generation=work.key_generation + 1, fresh_horizon=True
-    )
+    return replace(permitted, key_generation=work.key_generation + 1, fresh_horizon=True)
 
 
 def _redispatch(contract: EffectContract, work: WorkState, reason: str) -> Transition:
     return transition(
-        work, _E.REDISPATCH_PERMITTED, _S.PREPARED, reason=reason, delay=NO_WAIT,
-        redispatches=work.redispatches + 1, probes=0, unproven=0,
-        proven_through=work.attempts, unknown=False, negative=False,
+        work,
+        _E.REDISPATCH_PERMITTED,
+        _S.PREPARED,
+        reason=reason,
+        delay=NO_WAIT,
+        redispatches=work.redispatches + 1,
+        probes=0,
+        unproven=0,
+        proven_through=work.attempts,
+        unknown=False,
+        negative=False,
         fresh_deadline=contract.submit_deadline,
     )
 
@@ -166,7 +178,11 @@ def _inconclusive(
         return _exhausted(work, "unknown_review_after")
     asked = replace(work, probes=work.probes + 1)
     return transition(
-        asked, _E.PROBE_INCONCLUSIVE, _S.OUTCOME_UNKNOWN, reason=reason, unknown=True,
+        asked,
+        _E.PROBE_INCONCLUSIVE,
+        _S.OUTCOME_UNKNOWN,
+        reason=reason,
+        unknown=True,
         delay=_next_look(contract, asked, now, clock_margin),
     )
 
@@ -210,16 +226,19 @@ def _after_late_proof(
             ending.reason, final=ending.final, from_key_record=ending.from_key_record
         )
         counted = replace(work, rejections=work.rejections + 1)
-        return proven_rejection(
-            contract, counted, outcome, kept=ending.from_key_record
-        )
+        return proven_rejection(contract, counted, outcome, kept=ending.from_key_record)
     event = (
         _E.ATTEMPT_NOT_EXECUTED
         if ending is not None and ending.kind is EndingKind.NOT_EXECUTED
         else _E.ATTEMPT_NOT_SENT
     )
     return transition(
-        work, event, _S.RETRYABLE, reason="late_answer", unknown=False, negative=False,
+        work,
+        event,
+        _S.RETRYABLE,
+        reason="late_answer",
+        unknown=False,
+        negative=False,
         delay=backoff(contract, work.retries, seed=work.effect_id),
         retries=work.retries + 1,
     )

@@ -57,14 +57,17 @@ def resolve(
     if work.status not in RESOLVABLE:
         raise DecisionRefused(f"An effect that is {work.status} cannot be resolved.")
     if decision is Decision.COMMITTED:
-        return transition(
-            work, _E.RESOLVED_COMMITTED, _S.SUCCEEDED, reason="operator"
-        )
+        return transition(work, _E.RESOLVED_COMMITTED, _S.SUCCEEDED, reason="operator")
     _check_absence(work, observed_at, now, clock_margin)
     if decision is Decision.FAILED:
         return transition(
-            work, _E.RESOLVED_FAILED, _S.FAILED_FINAL, reason="operator", unproven=0,
-            proven_through=work.attempts, unknown=False,
+            work,
+            _E.RESOLVED_FAILED,
+            _S.FAILED_FINAL,
+            reason="operator",
+            unproven=0,
+            proven_through=work.attempts,
+            unknown=False,
             receipt=_failed("operator", ReceiptSource.OPERATOR),
         )
     return _requeue(contract, work, now, clock_margin)
@@ -110,8 +113,16 @@ def _requeue(
             "The contract does not permit a requeue (requeue_after_operator_proof)."
         )
     requeued = transition(
-        work, _E.RESOLVED_NOT_COMMITTED, _S.PREPARED, reason="operator", delay=NO_WAIT,
-        unproven=0, proven_through=work.attempts, probes=0, unknown=False, negative=False,
+        work,
+        _E.RESOLVED_NOT_COMMITTED,
+        _S.PREPARED,
+        reason="operator",
+        delay=NO_WAIT,
+        unproven=0,
+        proven_through=work.attempts,
+        probes=0,
+        unknown=False,
+        negative=False,
         fresh_deadline=contract.submit_deadline,
     )
     if not horizon_over(contract, work, now, clock_margin=clock_margin):
@@ -133,13 +144,18 @@ def forbid_send(work: WorkState, refusal: SendRefusal) -> Transition:
     proven = work.unproven == 0 and not work.proof_committed
     if proven and refusal is not SendRefusal.SCOPE_CHANGED:
         return transition(
-            work, _E.SEND_FORBIDDEN, _S.FAILED_FINAL, reason=refusal,
+            work,
+            _E.SEND_FORBIDDEN,
+            _S.FAILED_FINAL,
+            reason=refusal,
             receipt=_failed(refusal, ReceiptSource.LEDGER),
         )
     return transition(work, _E.SEND_FORBIDDEN, _S.MANUAL_REVIEW, reason=refusal)
 
 
-def request_reconciliation(contract: EffectContract, work: WorkState) -> Transition | None:
+def request_reconciliation(
+    contract: EffectContract, work: WorkState
+) -> Transition | None:
     """Make an unknown or reviewed effect due now; None where asking changes nothing.
 
     An unsafe effect cannot be looked up: only evidence moves it.
@@ -147,8 +163,12 @@ def request_reconciliation(contract: EffectContract, work: WorkState) -> Transit
     if contract.safety is SafetyClass.UNSAFE or work.status not in RESOLVABLE:
         return None
     return transition(
-        work, _E.RECONCILIATION_REQUESTED, _S.OUTCOME_UNKNOWN, reason="requested",
-        delay=NO_WAIT, unknown=True,
+        work,
+        _E.RECONCILIATION_REQUESTED,
+        _S.OUTCOME_UNKNOWN,
+        reason="requested",
+        delay=NO_WAIT,
+        unknown=True,
     )
 
 

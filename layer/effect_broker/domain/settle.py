@@ -40,9 +40,7 @@ def after_outcome(
     """
     match outcome:
         case Committed():
-            return transition(
-                work, _E.RECEIPT_RECORDED, _S.SUCCEEDED, reason="committed"
-            )
+            return transition(work, _E.RECEIPT_RECORDED, _S.SUCCEEDED, reason="committed")
         case Rejected(not_executed=True):
             return _not_executed(contract, work, outcome, now, clock_margin)
         case Rejected():
@@ -51,7 +49,10 @@ def after_outcome(
             return _not_sent(contract, work, outcome, now, clock_margin)
         case Ambiguous(contract_violated=True):
             return transition(
-                work, _E.CONTRACT_VIOLATED, _S.MANUAL_REVIEW, reason=outcome.reason,
+                work,
+                _E.CONTRACT_VIOLATED,
+                _S.MANUAL_REVIEW,
+                reason=outcome.reason,
                 unknown=True,
             )
         case Ambiguous():
@@ -97,7 +98,11 @@ def _lost(
     if delay is not None and outcome.retry_after is not None:
         delay = max(delay, outcome.retry_after)
     return transition(
-        work, _E.OUTCOME_LOST, _S.OUTCOME_UNKNOWN, reason=outcome.reason, delay=delay,
+        work,
+        _E.OUTCOME_LOST,
+        _S.OUTCOME_UNKNOWN,
+        reason=outcome.reason,
+        delay=delay,
         unknown=True,
     )
 
@@ -112,11 +117,17 @@ def _not_executed(
     proven = _prove_current(work)
     if _still_unknown(proven):
         return _back_to_unknown(
-            contract, proven, _E.ATTEMPT_NOT_EXECUTED, outcome.reason, now, clock_margin,
+            contract,
+            proven,
+            _E.ATTEMPT_NOT_EXECUTED,
+            outcome.reason,
+            now,
+            clock_margin,
             outcome.retry_after,
         )
-    return _retry(contract, proven, _E.ATTEMPT_NOT_EXECUTED, outcome.reason,
-                  outcome.retry_after)
+    return _retry(
+        contract, proven, _E.ATTEMPT_NOT_EXECUTED, outcome.reason, outcome.retry_after
+    )
 
 
 def _not_sent(
@@ -146,7 +157,12 @@ def _rejected(
     proven = replace(proven, rejections=work.rejections + 1)
     if _still_unknown(proven):
         return _back_to_unknown(
-            contract, proven, _E.ATTEMPT_REJECTED, outcome.reason, now, clock_margin,
+            contract,
+            proven,
+            _E.ATTEMPT_REJECTED,
+            outcome.reason,
+            now,
+            clock_margin,
             outcome.retry_after,
         )
     return proven_rejection(contract, proven, outcome, kept=kept)
@@ -165,9 +181,13 @@ def proven_rejection(
     exhausted = work.rejections > contract.retry_limit
     if outcome.final or exhausted or (same_key_is_useless and not may_renew):
         return transition(
-            work, _E.ATTEMPT_REJECTED, _S.FAILED_FINAL, reason=outcome.reason,
+            work,
+            _E.ATTEMPT_REJECTED,
+            _S.FAILED_FINAL,
+            reason=outcome.reason,
             receipt=ReceiptDraft(
-                kind=ReceiptKind.FAILED_FINAL, source=ReceiptSource.ATTEMPT,
+                kind=ReceiptKind.FAILED_FINAL,
+                source=ReceiptSource.ATTEMPT,
                 reason=outcome.reason,
             ),
         )
@@ -205,9 +225,14 @@ def _retry(
 ) -> Transition:
     wait = backoff(contract, work.retries, seed=work.effect_id)
     return transition(
-        work, event, _S.RETRYABLE, reason=reason,
+        work,
+        event,
+        _S.RETRYABLE,
+        reason=reason,
         delay=max(wait, retry_after or NO_WAIT),
-        retries=work.retries + 1, unknown=False, negative=False,
+        retries=work.retries + 1,
+        unknown=False,
+        negative=False,
     )
 
 

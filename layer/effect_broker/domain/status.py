@@ -70,9 +70,9 @@ RESOLVABLE: Final = frozenset({_S.OUTCOME_UNKNOWN, _S.MANUAL_REVIEW})
 """Statuses in which an operator may decide."""
 
 
-def _row(*arrows: tuple[EventType, tuple[EffectStatus, ...]]) -> Mapping[
-    EventType, frozenset[EffectStatus]
-]:
+def _row(
+    *arrows: tuple[EventType, tuple[EffectStatus, ...]],
+) -> Mapping[EventType, frozenset[EffectStatus]]:
     return MappingProxyType({event: frozenset(targets) for event, targets in arrows})
 
 

@@ -1,0 +1,1 @@
+"""The use cases: one a module, each over ports only."""

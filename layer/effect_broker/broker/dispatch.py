@@ -1,0 +1,239 @@
+"""Dispatch: claim what can be finished, make at most one request an attempt, record what it proved.
+
+The claim authorises the send, never the event that woke this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from effect_broker.broker.attempting import Attempting
+from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.measuring import Measuring
+from effect_broker.broker.nudging import nudge
+from effect_broker.broker.recording import Pending, Recorder
+from effect_broker.broker.scopes import Scopes
+from effect_broker.broker.settling import Ended, Settler
+from effect_broker.broker.uninterrupted import uninterrupted
+from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.errors import LedgerUnavailable
+from effect_broker.domain.outcome import Ambiguous, Outcome
+from effect_broker.domain.resolution import forbid_send
+from effect_broker.domain.transition import Transition
+from effect_broker.domain.work import WorkState
+from effect_broker.ids import uuid7
+from effect_broker.ports import (
+    Claim,
+    ClaimOrder,
+    Clock,
+    Deadline,
+    Ledger,
+    Nudger,
+    Refused,
+    Step,
+    StepResult,
+    StepStatus,
+)
+
+BATCH_MAX: Final = 50
+"""Attempts at once on one loop: more only lengthens the batch that one crash leaves unknown."""
+
+UNSAFE_MAX: Final = 2
+"""Unsafe attempts at once: one crash makes each of them unknown for a person to resolve."""
+
+Results = Sequence[tuple[Step, StepResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchReport:
+    """What one pass did; `more` says that due work was left behind."""
+
+    attempts: int = 0
+    recorded: int = 0
+    fenced: int = 0
+    refused: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    claim: Claim
+    contract: EffectContract
+
+
+class Dispatcher:
+    """Runs due attempts of any tenant; holds no state between passes."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        catalog: Catalog,
+        scopes: Scopes,
+        attempting: Attempting,
+        settler: Settler,
+        recorder: Recorder,
+        nudger: Nudger,
+        clock: Clock,
+        measuring: Measuring,
+        worker: str,
+        batch_max: int = BATCH_MAX,
+        unsafe_max: int = UNSAFE_MAX,
+        new_id: Callable[[], UUID] = uuid7,
+    ) -> None:
+        self._ledger = ledger
+        self._catalog = catalog
+        self._scopes = scopes
+        self._attempting = attempting
+        self._settler = settler
+        self._recorder = recorder
+        self._nudger = nudger
+        self._clock = clock
+        self._measuring = measuring
+        self._worker = worker
+        self._batch_max = batch_max
+        self._unsafe_max = unsafe_max
+        self._new_id = new_id
+
+    async def run_once(
+        self,
+        *,
+        effect_ids: Sequence[UUID] | None = None,
+        budget: timedelta | None = None,
+    ) -> DispatchReport:
+        """Claim due effects once, attempt them, record every ending.
+
+        `budget` is what is left of the invocation: an attempt that does not fit is not
+        claimed. Cancelled work is recorded as what it then proved, mostly nothing, before
+        the cancellation goes on.
+
+        Raises:
+            LedgerUnavailable: nothing was claimed, or an ending could not be recorded and
+                its effect is left to its lease.
+            DispatchHeld: an operator must release dispatch first.
+        """
+        terms = await self._scopes.terms()
+        read = self._read_clocks()
+        claimed = await self._ledger.claim(
+            ClaimOrder(
+                token=self._new_id(),
+                worker=self._worker,
+                limit=self._batch_max,
+                terms=terms,
+                clock_margin=self._settler.clock_margin,
+                budget=budget,
+                effect_ids=effect_ids,
+                unsafe_limit=self._unsafe_max,
+            )
+        )
+        results = list(await self._attempt_all(claimed.claims, read))
+        await self._forbid(claimed.refused)
+        return DispatchReport(
+            attempts=len(claimed.claims),
+            recorded=_count(results, StepStatus.APPLIED),
+            fenced=_count(results, StepStatus.FENCED),
+            refused=len(claimed.refused),
+            more=claimed.more,
+        )
+
+    def _read_clocks(self) -> Deadline:
+        """Read every clock before the claim is sent: each attempt's deadline counts from here."""
+        return Deadline(
+            monotonic=self._clock.monotonic(),
+            boottime=self._clock.boottime(),
+            wall=self._clock.wall(),
+        )
+
+    async def _attempt_all(self, claims: Sequence[Claim], read: Deadline) -> Results:
+        held = [
+            _Running(claim, await self._catalog.pinned(claim.intent.contract_id))
+            for claim in claims
+        ]
+        running = {
+            asyncio.create_task(
+                self._attempting.run(item.claim, item.contract, read)
+            ): item
+            for item in held
+        }
+        try:
+            return await self._record_as_they_end(running)
+        except asyncio.CancelledError:
+            await uninterrupted(self._abandon(running))
+            raise
+
+    async def _record_as_they_end(
+        self, running: dict[asyncio.Task[Outcome], _Running]
+    ) -> Results:
+        """Record endings together as they come; one lost record does not lose the others."""
+        results: list[tuple[Step, StepResult]] = []
+        lost: LedgerUnavailable | None = None
+        while running:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            ended = [_ended(task, running.pop(task)) for task in done]
+            try:
+                results.extend(await uninterrupted(self._record(ended)))
+            except LedgerUnavailable as error:
+                lost = error
+        if lost is not None:
+            raise lost
+        return results
+
+    async def _abandon(self, running: dict[asyncio.Task[Outcome], _Running]) -> None:
+        """Stop every attempt under way and record what each then proved."""
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+            await self._record([_ended(task, held) for task, held in running.items()])
+
+    async def _record(self, ended: Sequence[Ended]) -> Results:
+        results = await self._recorder.record(
+            [self._settler.pending(item) for item in ended]
+        )
+        self._measuring.attempts(ended)
+        self._measuring.steps(results)
+        await nudge(self._nudger, results)
+        return results
+
+    async def _forbid(self, refused: Sequence[Refused]) -> None:
+        if refused:
+            results = await self._recorder.record([forbidden(item) for item in refused])
+            self._measuring.steps(results)
+
+
+def forbidden(item: Refused, *, actor: str = "dispatcher") -> Pending:
+    """Return the step that ends an effect which may not be sent."""
+
+    async def decide(work: WorkState, now: datetime) -> Transition:
+        return forbid_send(work, item.refusal)
+
+    step = Step(
+        tenant_id=item.intent.tenant_id,
+        effect_id=item.intent.effect_id,
+        version=item.work.version,
+        token=None,
+        transition=forbid_send(item.work, item.refusal),
+        actor=actor,
+    )
+    return Pending(step, decide)
+
+
+def _ended(task: asyncio.Task[Outcome], held: _Running) -> Ended:
+    """Read a finished task; what an adapter raised proves nothing, whatever it was."""
+    outcome: Outcome
+    if task.cancelled():
+        outcome = Ambiguous("cancelled")
+    elif (error := task.exception()) is not None:
+        outcome = Ambiguous(f"adapter_raised:{type(error).__name__}")
+    else:
+        outcome = task.result()
+    return Ended(held.claim, held.contract, outcome)
+
+
+def _count(results: Results, status: StepStatus) -> int:
+    return sum(result.status is status for _, result in results)

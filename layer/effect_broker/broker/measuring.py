@@ -1,0 +1,68 @@
+"""What is counted of dispatch and reconciliation; no tenant, argument or result among the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from effect_broker.broker.settling import Ended
+from effect_broker.domain.status import EffectStatus, EventType
+from effect_broker.ports import Meter, Step, StepResult, StepStatus
+
+_EFFECT_EVENTS: Final = {
+    EffectStatus.SUCCEEDED: "succeeded",
+    EffectStatus.FAILED_FINAL: "failed",
+    EffectStatus.OUTCOME_UNKNOWN: "unknown",
+}
+
+_RECONCILE_EVENTS: Final = frozenset(
+    {
+        EventType.PROBE_INCONCLUSIVE,
+        EventType.RECONCILIATION_EXHAUSTED,
+        EventType.REDISPATCH_PERMITTED,
+        EventType.RECEIPT_RECORDED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Counts attempts, transitions, fenced writes and prevented sends."""
+
+    meter: Meter
+
+    def attempts(self, ended: Sequence[Ended]) -> None:
+        """Count ended attempts by tool and what they proved."""
+        for item in ended:
+            self.meter.count(
+                "attempts_total",
+                tool=item.claim.intent.tool,
+                outcome=type(item.outcome).__name__.lower(),
+            )
+
+    def steps(self, results: Sequence[tuple[Step, StepResult]]) -> None:
+        """Count what became of recorded steps."""
+        for step, result in results:
+            if result.status is StepStatus.FENCED:
+                self.meter.count("fenced_writes_total")
+            if result.late_recorded:
+                self.meter.count("late_outcomes_total")
+            if result.status is StepStatus.APPLIED:
+                self._applied(step)
+
+    def reconciliations(self, results: Sequence[tuple[Step, StepResult]]) -> None:
+        """Count what reconciliation led to."""
+        for step, result in results:
+            if (
+                result.status is StepStatus.APPLIED
+                and step.transition.event in _RECONCILE_EVENTS
+            ):
+                self.meter.count("reconciliations_total", result=step.transition.event)
+
+    def _applied(self, step: Step) -> None:
+        event = _EFFECT_EVENTS.get(step.transition.new)
+        if event is not None:
+            self.meter.count("effects_total", event=event)
+        if step.transition.event is EventType.SEND_FORBIDDEN:
+            self.meter.count("sends_prevented_total", reason=step.transition.reason)

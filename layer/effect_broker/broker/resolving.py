@@ -1,0 +1,239 @@
+"""Resolve: a person's finding, kept with who, why and what evidence; the only way on for an unsafe effect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.measuring import Measuring
+from effect_broker.broker.nudging import nudge
+from effect_broker.broker.payload import evidence_digest, seal_result
+from effect_broker.broker.settling import with_new_key
+from effect_broker.domain.errors import DecisionRefused, EffectNotFound, VersionConflict
+from effect_broker.domain.receipt import ReceiptDraft, ReceiptKind, ReceiptSource
+from effect_broker.domain.resolution import Decision, request_reconciliation, resolve
+from effect_broker.domain.status import TERMINAL
+from effect_broker.domain.transition import Transition
+from effect_broker.domain.work import WorkState
+from effect_broker.ports import (
+    Cipher,
+    KeyDeriver,
+    Ledger,
+    Nudger,
+    Resolution,
+    Snapshot,
+    Step,
+    StepResult,
+    StepStatus,
+)
+
+FINDING = "resolution"
+"""Column that a sealed finding is bound to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an operator says about an effect, and on what ground.
+
+    `decision_id` makes a repeat safe: the same decision is recorded once. `observed_at` is
+    when the target was looked at.
+    """
+
+    decision: Decision
+    reason: str
+    evidence: Mapping[str, Any]
+    expected_version: int
+    decision_id: str
+    actor: str
+    observed_at: datetime | None = None
+    external_id: str | None = None
+    output: Any = None
+
+
+class Resolver:
+    """Carries out what operators and callers ask of an effect that waits."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        catalog: Catalog,
+        cipher: Cipher,
+        deriver: KeyDeriver,
+        nudger: Nudger,
+        measuring: Measuring,
+        clock_margin: timedelta,
+    ) -> None:
+        self._ledger = ledger
+        self._catalog = catalog
+        self._cipher = cipher
+        self._deriver = deriver
+        self._nudger = nudger
+        self._measuring = measuring
+        self._clock_margin = clock_margin
+
+    async def resolve(
+        self, tenant_id: UUID, effect_id: UUID, finding: Finding
+    ) -> StepResult:
+        """Record an operator's finding once, against the version that the operator read.
+
+        Raises:
+            EffectNotFound: none with this id for this tenant.
+            VersionConflict: the effect moved on; read it and decide anew.
+            DecisionRefused: the rules do not allow this finding, or not yet.
+        """
+        snapshot = await self._snapshot(tenant_id, effect_id)
+        resolution = self._resolution(tenant_id, effect_id, finding)
+        earlier = await self._ledger.resolution(tenant_id, effect_id, finding.decision_id)
+        if earlier is not None:
+            return _repeated(effect_id, finding, earlier)
+        if snapshot.version != finding.expected_version or snapshot.work is None:
+            raise _moved(snapshot)
+        decided = await self._decide(snapshot, snapshot.work, finding)
+        step = Step(
+            tenant_id=tenant_id,
+            effect_id=effect_id,
+            version=finding.expected_version,
+            token=None,
+            transition=decided,
+            actor=finding.actor,
+        )
+        result = await self._ledger.resolve(step, resolution)
+        if result.status is StepStatus.PROOF_STANDS:
+            raise DecisionRefused("The ledger holds proof that this effect committed.")
+        if result.status is not StepStatus.APPLIED:
+            raise _moved(await self._snapshot(tenant_id, effect_id))
+        self._measuring.steps([(step, result)])
+        await nudge(self._nudger, [(step, result)])
+        return result
+
+    async def request(self, tenant_id: UUID, effect_id: UUID, *, actor: str) -> bool:
+        """Make an unknown effect due for reconciliation now; False where that changes nothing.
+
+        It never forces a retry, and an unsafe effect cannot be asked about.
+
+        Raises:
+            EffectNotFound: none with this id for this tenant.
+        """
+        snapshot = await self._snapshot(tenant_id, effect_id)
+        if snapshot.work is None:
+            return False
+        contract = await self._catalog.pinned(snapshot.intent.contract_id)
+        decided = request_reconciliation(contract, snapshot.work)
+        if decided is None:
+            return False
+        step = Step(tenant_id, effect_id, snapshot.version, None, decided, actor)
+        (result,) = await self._ledger.record([step])
+        await nudge(self._nudger, [(step, result)])
+        return result.status is StepStatus.APPLIED
+
+    async def compensate(
+        self,
+        tenant_id: UUID,
+        effect_id: UUID,
+        compensated_by: UUID,
+        *,
+        actor: str,
+        reason: str,
+    ) -> StepResult:
+        """Link a succeeded effect to the succeeded effect that undid it; its receipt stays.
+
+        Raises:
+            EffectNotFound: either is not found for this tenant.
+            DecisionRefused: one has not succeeded, the link would loop, or it is used.
+        """
+        sealed = self._cipher.seal(
+            json.dumps({"reason": reason}).encode(),
+            tenant_id=tenant_id,
+            effect_id=effect_id,
+            column=FINDING,
+        )
+        return await self._ledger.compensate(
+            tenant_id,
+            effect_id,
+            compensated_by,
+            actor=actor,
+            sealed_reason=sealed.ciphertext,
+            data_key_id=sealed.key_id,
+        )
+
+    async def _decide(
+        self, snapshot: Snapshot, work: WorkState, finding: Finding
+    ) -> Transition:
+        contract = await self._catalog.pinned(snapshot.intent.contract_id)
+        decided = resolve(
+            contract,
+            work,
+            finding.decision,
+            finding.observed_at,
+            snapshot.now,
+            clock_margin=self._clock_margin,
+        )
+        decided = with_new_key(self._deriver, decided, snapshot.intent, contract, work)
+        if finding.decision is not Decision.COMMITTED:
+            return decided
+        return replace(decided, receipt=self._receipt(snapshot, finding))
+
+    def _receipt(self, snapshot: Snapshot, finding: Finding) -> ReceiptDraft:
+        intent = snapshot.intent
+        sealed = seal_result(
+            self._cipher, intent.tenant_id, intent.effect_id, finding.output
+        )
+        return ReceiptDraft(
+            kind=ReceiptKind.SUCCEEDED,
+            source=ReceiptSource.OPERATOR,
+            reason="operator",
+            external_id=finding.external_id,
+            result_ciphertext=sealed.ciphertext,
+            data_key_id=sealed.key_id,
+            evidence_digest=evidence_digest(finding.evidence),
+        )
+
+    def _resolution(
+        self, tenant_id: UUID, effect_id: UUID, finding: Finding
+    ) -> Resolution:
+        body = {"reason": finding.reason, "evidence": dict(finding.evidence)}
+        sealed = self._cipher.seal(
+            json.dumps(body, sort_keys=True).encode(),
+            tenant_id=tenant_id,
+            effect_id=effect_id,
+            column=FINDING,
+        )
+        return Resolution(
+            decision_id=finding.decision_id,
+            decision=finding.decision,
+            actor=finding.actor,
+            observed_at=finding.observed_at,
+            sealed=sealed.ciphertext,
+            data_key_id=sealed.key_id,
+        )
+
+    async def _snapshot(self, tenant_id: UUID, effect_id: UUID) -> Snapshot:
+        snapshot = await self._ledger.get(tenant_id, effect_id)
+        if snapshot is None:
+            raise EffectNotFound("No effect with this id.")
+        return snapshot
+
+
+def _repeated(
+    effect_id: UUID, finding: Finding, earlier: tuple[Resolution, int]
+) -> StepResult:
+    """Answer a repeated decision with what it did; another decision under its id is refused."""
+    recorded, version = earlier
+    if recorded.decision != finding.decision:
+        raise DecisionRefused("This decision_id stands for another decision.")
+    return StepResult(effect_id, StepStatus.APPLIED, version)
+
+
+def _moved(snapshot: Snapshot) -> VersionConflict:
+    settled = " and is settled" if snapshot.status in TERMINAL else ""
+    return VersionConflict(
+        f"The effect is {snapshot.status}{settled} at version {snapshot.version};"
+        " read it and decide anew.",
+        version=snapshot.version,
+    )

@@ -1,0 +1,226 @@
+"""Submit: reserve the business intent before anything can be sent, and nudge the dispatcher.
+
+One comparison serves every path that answers with an existing effect; an identical repeat is never an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from effect_broker.broker.arguments import check_arguments
+from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.payload import ARGUMENTS, open_arguments
+from effect_broker.broker.tenants import Tenants
+from effect_broker.domain.canonical import canonical
+from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.errors import (
+    EffectBrokerError,
+    InvalidArguments,
+    PayloadDrift,
+    UnknownTool,
+)
+from effect_broker.domain.identity import (
+    check_operation_key,
+    differing_fields,
+    downstream_key,
+    request_hash,
+)
+from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent, Reservation
+from effect_broker.domain.preview import preview
+from effect_broker.ids import uuid7
+from effect_broker.ports import (
+    Cipher,
+    KeyDeriver,
+    Ledger,
+    Meter,
+    Nudger,
+    PublishedContract,
+    Reserved,
+    Tenant,
+)
+
+
+class Submitter:
+    """Turns requests into reservations; knows no adapter."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        catalog: Catalog,
+        tenants: Tenants,
+        cipher: Cipher,
+        deriver: KeyDeriver,
+        nudger: Nudger,
+        meter: Meter,
+        new_id: Callable[[], UUID] = uuid7,
+    ) -> None:
+        self._new_id = new_id
+        self._ledger = ledger
+        self._catalog = catalog
+        self._tenants = tenants
+        self._cipher = cipher
+        self._deriver = deriver
+        self._nudger = nudger
+        self._meter = meter
+
+    async def submit(self, tenant_id: UUID, request: EffectRequest) -> Reservation:
+        """Reserve the effect, or return the one that this operation key already stands for.
+
+        The existing effect is returned whatever else has changed since: the tool may be
+        gone and the schema tighter. Safe to repeat with the same key after any error.
+
+        Raises:
+            InvalidOperationKey, InvalidArguments, InvalidJson: nothing was stored.
+            UnknownTool: no contract names the tool and nothing stands under the key.
+            PayloadDrift: the key stands for another payload.
+            LedgerUnavailable: nothing is known; repeat with the same key.
+        """
+        check_operation_key(request.operation_key)
+        canonical(request.arguments)
+        tenant = await self._tenants.enabled(tenant_id)
+        published = await self._catalog.active(request.tool)
+        refusal = _refusal(published, request)
+        if published is None or refusal is not None:
+            existing = await self._ledger.find(tenant_id, request.operation_key)
+            if existing is None:
+                raise refusal or UnknownTool(
+                    f"No contract names the tool {request.tool!r}."
+                )
+            return await self._existing(existing, request)
+        intent = self._intent(tenant, published, request)
+        (reserved,) = await self._ledger.reserve([intent])
+        if not reserved.created:
+            return await self._existing(reserved, request)
+        self._meter.count("effects_total", event="submitted", tool=request.tool)
+        await self._nudger.dispatch([reserved.intent.effect_id])
+        record = _record(reserved, request, published.contract)
+        return Reservation(effect=record, created=True, replayed=False)
+
+    async def _existing(self, reserved: Reserved, request: EffectRequest) -> Reservation:
+        contract = await self._catalog.pinned(reserved.intent.contract_id)
+        if not self._same_payload(reserved.intent, contract, request):
+            self._meter.count("effects_total", event="conflicted", tool=request.tool)
+            raise PayloadDrift(
+                effect_id=reserved.intent.effect_id,
+                status=reserved.status,
+                fields=self._drift(reserved.intent, request),
+            )
+        self._meter.count("effects_total", event="deduplicated", tool=request.tool)
+        stored = self._stored_request(reserved.intent, contract, request)
+        record = _record(reserved, stored, contract)
+        return Reservation(effect=record, created=False, replayed=True)
+
+    def _same_payload(
+        self, intent: Intent, contract: EffectContract, request: EffectRequest
+    ) -> bool:
+        """Compare under the version that the stored row pinned, so that a deploy is no drift."""
+        return intent.request_hash == _hash(contract, request)
+
+    def _drift(self, intent: Intent, request: EffectRequest) -> list[str]:
+        stored = open_arguments(self._cipher, intent)
+        if stored is None:
+            return []
+        return differing_fields(
+            {"tool": intent.tool, "arguments": stored},
+            {"tool": request.tool, "arguments": request.arguments},
+        )
+
+    def _stored_request(
+        self, intent: Intent, contract: EffectContract, request: EffectRequest
+    ) -> EffectRequest:
+        """Return the request as it was reserved; only fields outside the hash can differ."""
+        arguments: Mapping[str, Any] = request.arguments
+        if contract.non_intent_fields:
+            arguments = open_arguments(self._cipher, intent) or arguments
+        return EffectRequest(
+            operation_key=intent.operation_key,
+            tool=intent.tool,
+            arguments=arguments,
+            requested_by=intent.requested_by,
+            trace_id=intent.trace_id,
+        )
+
+    def _intent(
+        self, tenant: Tenant, published: PublishedContract, request: EffectRequest
+    ) -> Intent:
+        contract = published.contract
+        effect_id = self._new_id()
+        sealed = self._cipher.seal(
+            canonical(request.arguments),
+            tenant_id=tenant.tenant_id,
+            effect_id=effect_id,
+            column=ARGUMENTS,
+        )
+        return Intent(
+            effect_id=effect_id,
+            tenant_id=tenant.tenant_id,
+            operation_key=request.operation_key,
+            tool=request.tool,
+            request_hash=_hash(contract, request),
+            contract_id=published.contract_id,
+            contract_name=contract.name,
+            contract_version=contract.version,
+            safety=contract.safety,
+            downstream_key=downstream_key(
+                self._deriver,
+                tenant.hmac_key_id,
+                tenant.tenant_id,
+                request.operation_key,
+                contract,
+            ),
+            hmac_key_id=tenant.hmac_key_id,
+            arguments_ciphertext=sealed.ciphertext,
+            data_key_id=sealed.key_id,
+            preview=preview(request.arguments, contract),
+            requested_by=request.requested_by,
+            trace_id=request.trace_id,
+        )
+
+
+def _refusal(
+    published: PublishedContract | None, request: EffectRequest
+) -> EffectBrokerError | None:
+    if published is None:
+        return UnknownTool(f"No contract names the tool {request.tool!r}.")
+    try:
+        check_arguments(published.contract, request.arguments)
+    except InvalidArguments as refused:
+        return refused
+    return None
+
+
+def _hash(contract: EffectContract, request: EffectRequest) -> bytes:
+    return request_hash(
+        request.tool,
+        request.arguments,
+        contract.name,
+        contract.version,
+        contract.non_intent_fields,
+    )
+
+
+def _record(
+    reserved: Reserved, request: EffectRequest, contract: EffectContract
+) -> EffectRecord:
+    intent = reserved.intent
+    return EffectRecord(
+        effect_id=intent.effect_id,
+        tenant_id=intent.tenant_id,
+        request=request,
+        request_hash=intent.request_hash,
+        downstream_key=intent.downstream_key,
+        contract=contract,
+        status=reserved.status,
+        version=reserved.version,
+        created_at=intent.created_at or reserved.updated_at,
+        updated_at=reserved.updated_at,
+    )
+
+
+def operation_digest(operation_key: str) -> str:
+    """Return what logs may show of an operation key."""
+    return hashlib.sha256(operation_key.encode()).hexdigest()[:16]
