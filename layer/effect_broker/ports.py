@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from effect_broker.domain.attempt import Attempt, AttemptEnding
+from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import EffectRecord, Intent
@@ -24,7 +24,9 @@ from effect_broker.domain.work import WorkState
 
 @dataclass(frozen=True, slots=True)
 class ContractTerms:
-    """A contract that this process can dispatch, and the scope its credentials resolve to."""
+    """A contract that this process can dispatch, and the scope its credentials resolve
+    to.
+    """
 
     contract_id: int
     scope_digest: bytes
@@ -34,8 +36,8 @@ class ContractTerms:
 class ClaimOrder:
     """What one claim may take.
 
-    `token` is fresh for each acquisition. `effect_ids` narrows the claim to nudged effects;
-    without it due work is taken fairly over tenants. `budget` is the rest of the
+    `token` is fresh for each acquisition. `effect_ids` narrows the claim to nudged
+    effects; without it due work is taken fairly over tenants. `budget` is the rest of the
     invocation: an attempt whose timeout and margin do not fit is left alone.
     `unsafe_limit` bounds how many unsafe effects one process may hold at once.
     """
@@ -88,7 +90,9 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transition to write, with its fence: expected version, and the claim's token if one holds it."""
+    """One transition to write, with its fence: expected version, and the claim's token if
+    one holds it.
+    """
 
     tenant_id: UUID
     effect_id: UUID
@@ -111,11 +115,12 @@ class StepStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """`STALE`: the claim still stands but evidence moved the version; decide again on `work`.
+    """`STALE`: the claim still stands but evidence moved the version; decide again on
+    `work`.
 
-    `FENCED`: the claim is lost; an ending that came with the step was kept as late evidence
-    (`late_recorded`). `PROOF_STANDS`: proof of commit forbids this arrow; nothing written.
-    `version` is the effect's version after the call.
+    `FENCED`: the claim is lost; an ending that came with the step was kept as late
+    evidence (`late_recorded`). `PROOF_STANDS`: proof of commit forbids this arrow;
+    nothing written. `version` is the effect's version after the call.
     """
 
     effect_id: UUID
@@ -152,7 +157,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Lapsed:
-    """An effect whose lease ended; its outcome is unknown (or its probe was interrupted)."""
+    """An effect whose lease ended; its outcome is unknown (or its probe was
+    interrupted).
+    """
 
     tenant_id: UUID
     effect_id: UUID
@@ -162,7 +169,9 @@ class Lapsed:
 
 @dataclass(frozen=True, slots=True)
 class EffectQuery:
-    """A page of a tenant's effects, newest first; `unknown` includes every unproved one."""
+    """A page of a tenant's effects, newest first; `unknown` includes every unproved
+    one.
+    """
 
     status: EffectStatus | None = None
     unknown: bool = False
@@ -189,19 +198,27 @@ class Ledger(Protocol):
     """The only authority. Each call is one round trip and at most one commit."""
 
     async def reserve(self, intents: Sequence[Intent]) -> Sequence[Reserved]:
-        """Record intents under their operation keys, or say what stands there; replays write nothing."""
+        """Record intents under their operation keys, or say what stands there; replays
+        write nothing.
+        """
 
     async def find(self, tenant_id: UUID, operation_key: str) -> Reserved | None:
         """Return what stands under an operation key, without writing."""
 
     async def claim(self, order: ClaimOrder) -> Claimed:
-        """Take due effects and start their attempts in one commit, confirmed before it returns."""
+        """Take due effects and start their attempts in one commit, confirmed before it
+        returns.
+        """
 
     async def claim_reconciliation(self, order: ClaimOrder) -> Claimed:
-        """Take due unknown effects for reconciliation, and unclaimed ones with proof of commit."""
+        """Take due unknown effects for reconciliation, and unclaimed ones with proof of
+        commit.
+        """
 
     async def record(self, steps: Sequence[Step]) -> Sequence[StepResult]:
-        """Write decided transitions; a lost claim stores its ending as late evidence instead."""
+        """Write decided transitions; a lost claim stores its ending as late evidence
+        instead.
+        """
 
     async def resolve(self, step: Step, resolution: Resolution) -> StepResult:
         """Write an operator's decision once; the same decision_id answers what it did."""
@@ -226,15 +243,21 @@ class Ledger(Protocol):
     async def renew(
         self, token: UUID, effect_ids: Sequence[UUID], lease: timedelta
     ) -> frozenset[UUID]:
-        """Extend leases still held under `token`; what is missing from the answer is lost."""
+        """Extend leases still held under `token`; what is missing from the answer is
+        lost.
+        """
 
     async def expire_leases(
         self, limit: int, *, clock_margin: timedelta
     ) -> Sequence[Lapsed]:
-        """Turn lapsed leases into unknown outcomes; never into permission to run again."""
+        """Turn lapsed leases into unknown outcomes; never into permission to run
+        again.
+        """
 
     async def overdue(self, limit: int, *, clock_margin: timedelta) -> Sequence[Refused]:
-        """Return unclaimed effects past their submit deadline, whoever could dispatch them."""
+        """Return unclaimed effects past their submit deadline, whoever could dispatch
+        them.
+        """
 
     async def get(self, tenant_id: UUID, effect_id: UUID) -> Snapshot | None:
         """Read an effect."""
@@ -313,13 +336,16 @@ class Registry(Protocol):
         """Store a hashed API key."""
 
     async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
-        """Return a live key (neither revoked nor expired, tenant enabled) with its secret hash."""
+        """Return a live key (neither revoked nor expired, tenant enabled) with its secret
+        hash.
+        """
 
     async def revoke_key(self, key_id: str) -> bool:
         """Revoke a key; False where there is none."""
 
     async def publish(self, contract: EffectContract) -> tuple[PublishedContract, bool]:
-        """Add a contract version (True), or return the equal one (False); makes it active.
+        """Add a contract version (True), or return the equal one (False); makes it
+        active.
 
         Raises:
             ContractConflict: the version exists with another document.
@@ -365,13 +391,16 @@ class AdapterSource(Protocol):
     async def adapter(
         self, contract: EffectContract, *, scope_digest: bytes, deadline: Deadline | None
     ) -> TargetAdapter:
-        """Return an adapter bound to the scope that the attempt recorded, and to its deadline."""
+        """Return an adapter bound to the scope that the attempt recorded, and to its
+        deadline.
+        """
 
 
 class Nudger(Protocol):
     """Sends hints with an effect id only; losing or doubling one is harmless.
 
-    Neither call raises: a hint that cannot be sent is counted, and the sweep finds the work.
+    Neither call raises: a hint that cannot be sent is counted, and the sweep finds the
+    work.
     """
 
     async def dispatch(
@@ -453,7 +482,9 @@ class Clock(Protocol):
 
 
 class Watchdog(Protocol):
-    """Ends what outlives its send deadline: aborts the connection, in the last resort the process."""
+    """Ends what outlives its send deadline: aborts the connection, in the last resort the
+    process.
+    """
 
     def guard(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Watch the block until it is left; past the deadline it must not go on."""

@@ -41,7 +41,9 @@ _validators: dict[bytes, Validator] = {}
 
 
 def _validator(contract: EffectContract) -> Validator:
-    """Return the compiled schema; one is kept for each document that this process has seen."""
+    """Return the compiled schema; one is kept for each document that this process has
+    seen.
+    """
     digest = contract.digest()
     validator = _validators.get(digest)
     if validator is None:

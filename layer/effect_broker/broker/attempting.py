@@ -1,4 +1,6 @@
-"""One attempt: open the payload, prove it is the reserved one, hand it to the adapter under a watchdog."""
+"""One attempt: open the payload, prove it is the reserved one, hand it to the adapter
+under a watchdog.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ class Attempting:
     ) -> Outcome:
         """Make the claim's one attempt and return what it proved.
 
-        `read` holds the clocks as they stood before the claim was sent; the attempt may put
-        bytes on the wire for `attempt_timeout` from there. What fails before the adapter is
-        called is proof that nothing was sent; a payload that is not the reserved one is a
-        violation, and is not sent either.
+        `read` holds the clocks as they stood before the claim was sent; the attempt may
+        put bytes on the wire for `attempt_timeout` from there. What fails before the
+        adapter is called is proof that nothing was sent; a payload that is not the
+        reserved one is a violation, and is not sent either.
         """
         if claim.attempt is None:
             return NotSent("claim_without_attempt")

@@ -1,4 +1,6 @@
-"""The contracts this process knows: read from the registry, kept briefly, never changed."""
+"""The contracts this process knows: read from the registry, kept briefly, never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,14 @@ from effect_broker.domain.errors import UnknownTool
 from effect_broker.ports import Clock, PublishedContract, Registry
 
 REFRESH_SECONDS: Final = 5.0
-"""How stale the view of what is published may be: a new contract is picked up within it."""
+"""How stale the view of what is published may be: a new contract is picked up within it.
+"""
 
 
 class Catalog:
-    """Answers which contract a tool pins now, and which document an effect pinned then."""
+    """Answers which contract a tool pins now, and which document an effect pinned
+    then.
+    """
 
     def __init__(
         self,

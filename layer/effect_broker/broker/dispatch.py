@@ -1,4 +1,5 @@
-"""Dispatch: claim what can be finished, make at most one request an attempt, record what it proved.
+"""Dispatch: claim what can be finished, make at most one request an attempt, record what
+it proved.
 
 The claim authorises the send, never the event that woke this process.
 """
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
+
+from effect_broker.ids import uuid7
 
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
@@ -26,7 +29,6 @@ from effect_broker.domain.outcome import Ambiguous, Outcome
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Claim,
     ClaimOrder,
@@ -41,10 +43,13 @@ from effect_broker.ports import (
 )
 
 BATCH_MAX: Final = 50
-"""Attempts at once on one loop: more only lengthens the batch that one crash leaves unknown."""
+"""Attempts at once on one loop: more only lengthens the batch that one crash leaves
+unknown.
+"""
 
 UNSAFE_MAX: Final = 2
-"""Unsafe attempts at once: one crash makes each of them unknown for a person to resolve."""
+"""Unsafe attempts at once: one crash makes each of them unknown for a person to resolve.
+"""
 
 Results = Sequence[tuple[Step, StepResult]]
 
@@ -142,7 +147,9 @@ class Dispatcher:
         )
 
     def _read_clocks(self) -> Deadline:
-        """Read every clock before the claim is sent: each attempt's deadline counts from here."""
+        """Read every clock before the claim is sent: each attempt's deadline counts from
+        here.
+        """
         return Deadline(
             monotonic=self._clock.monotonic(),
             boottime=self._clock.boottime(),
@@ -169,7 +176,9 @@ class Dispatcher:
     async def _record_as_they_end(
         self, running: dict[asyncio.Task[Outcome], _Running]
     ) -> Results:
-        """Record endings together as they come; one lost record does not lose the others."""
+        """Record endings together as they come; one lost record does not lose the
+        others.
+        """
         results: list[tuple[Step, StepResult]] = []
         lost: LedgerUnavailable | None = None
         while running:

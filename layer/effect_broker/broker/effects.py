@@ -1,12 +1,15 @@
-"""An effect in the clear, in memory only: what an adapter may see, bound to what was reserved."""
+"""An effect in the clear, in memory only: what an adapter may see, bound to what was
+reserved.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.identity import downstream_key, request_hash
+
+from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent
 from effect_broker.domain.work import WorkState
 from effect_broker.ports import Deadline, KeyDeriver
@@ -42,7 +45,9 @@ def effect_record(
 
 
 def bound(intent: Intent, effect: EffectRecord) -> bool:
-    """Say whether the payload at hand is the one that was reserved under the pinned contract."""
+    """Say whether the payload at hand is the one that was reserved under the pinned
+    contract.
+    """
     if effect.request.arguments is None:
         return False
     contract = effect.contract
@@ -58,7 +63,9 @@ def bound(intent: Intent, effect: EffectRecord) -> bool:
 def mint_key(
     deriver: KeyDeriver, intent: Intent, contract: EffectContract, generation: int
 ) -> str:
-    """Derive the downstream key of a later generation from the key id stored at reservation."""
+    """Derive the downstream key of a later generation from the key id stored at
+    reservation.
+    """
     return downstream_key(
         deriver,
         intent.hmac_key_id,
@@ -70,7 +77,9 @@ def mint_key(
 
 
 def deadline_after(read: Deadline, seconds: float) -> Deadline:
-    """Return the deadline that lies `seconds` after clocks that were read before the claim."""
+    """Return the deadline that lies `seconds` after clocks that were read before the
+    claim.
+    """
     return Deadline(
         monotonic=read.monotonic + seconds,
         boottime=read.boottime + seconds,

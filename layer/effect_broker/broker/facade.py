@@ -55,10 +55,12 @@ class EffectBroker:
         return await self.inspector.effect(tenant_id, effect_id)
 
     async def wait(
-        self, tenant_id: UUID, effect_id: UUID, timeout: timedelta
+        self, tenant_id: UUID, effect_id: UUID, patience: timedelta
     ) -> EffectView:
-        """Return the effect once it is terminal, or as it stands after `timeout` (capped)."""
-        until = self.clock.monotonic() + min(timeout, WAIT_MAX).total_seconds()
+        """Return the effect once it is terminal, or as it stands after `timeout`
+        (capped).
+        """
+        until = self.clock.monotonic() + min(patience, WAIT_MAX).total_seconds()
         pause = POLL_SECONDS
         while True:
             view = await self.get(tenant_id, effect_id)

@@ -1,4 +1,6 @@
-"""Reading: an effect as its tenant may see it, with what may be done next said plainly."""
+"""Reading: an effect as its tenant may see it, with what may be done next said
+plainly.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class EffectView:
 
     @property
     def unknown(self) -> bool:
-        """Say whether some attempt may have committed without anybody having proved it."""
+        """Say whether some attempt may have committed without anybody having proved
+        it.
+        """
         status, work = self.snapshot.status, self.snapshot.work
         return status in _UNKNOWN or (work is not None and work.unknown_since is not None)
 
@@ -115,7 +119,9 @@ class Inspector:
 
 
 def next_actions(status: EffectStatus, contract: EffectContract) -> tuple[str, ...]:
-    """Return what may be done about an effect now; sending again under a new key never is."""
+    """Return what may be done about an effect now; sending again under a new key never
+    is.
+    """
     if status in TERMINAL:
         return ("get_receipt",)
     if status is EffectStatus.OUTCOME_UNKNOWN or status is EffectStatus.MANUAL_REVIEW:

@@ -1,4 +1,6 @@
-"""What is counted of dispatch and reconciliation; no tenant, argument or result among the labels."""
+"""What is counted of dispatch and reconciliation; no tenant, argument or result among the
+labels.
+"""
 
 from __future__ import annotations
 

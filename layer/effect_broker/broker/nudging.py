@@ -12,7 +12,9 @@ from effect_broker.ports import Nudger, Step, StepResult, StepStatus
 
 
 async def nudge(nudger: Nudger, results: Sequence[tuple[Step, StepResult]]) -> None:
-    """Hint at every effect that a recorded step made due; parked and settled ones need none."""
+    """Hint at every effect that a recorded step made due; parked and settled ones need
+    none.
+    """
     sends: dict[timedelta, list[UUID]] = defaultdict(list)
     looks: dict[timedelta, list[UUID]] = defaultdict(list)
     for step, result in results:

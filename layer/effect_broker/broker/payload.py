@@ -24,7 +24,9 @@ from effect_broker.ports import Cipher, Sealed
 
 ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
-"""Column names that ciphertexts are bound to; a receipt takes an ending's result as it is."""
+"""Column names that ciphertexts are bound to; a receipt takes an ending's result as it
+is.
+"""
 
 
 def open_arguments(cipher: Cipher, intent: Intent) -> Any:
@@ -50,7 +52,9 @@ def seal_result(
     raw: bytes | None = None,
     flags: tuple[str, ...] = (),
 ) -> Sealed:
-    """Seal what the target answered: the parsed output, or the bytes that did not parse."""
+    """Seal what the target answered: the parsed output, or the bytes that did not
+    parse.
+    """
     body: dict[str, Any] = {"output": output, "flags": list(flags)}
     if raw is not None:
         body["raw_base64"] = base64.b64encode(raw).decode("ascii")
@@ -160,5 +164,7 @@ def evidence_digest(evidence: Any) -> bytes | None:
 
 
 def _tolerant_json(value: Any) -> bytes:
-    """Encode what a target said, big integers and all: its answer must never cost its receipt."""
+    """Encode what a target said, big integers and all: its answer must never cost its
+    receipt.
+    """
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")

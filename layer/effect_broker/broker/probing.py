@@ -1,4 +1,6 @@
-"""One authoritative question to a target, at the scope its attempts were sent to, and never a mutation."""
+"""One authoritative question to a target, at the scope its attempts were sent to, and
+never a mutation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reconcile: leased, fenced work that asks the target what became of a lost answer, and never guesses.
+"""Reconcile: leased, fenced work that asks the target what became of a lost answer, and
+never guesses.
 
 Killed anywhere, its lease ends and the effect is outcome_unknown again.
 """
@@ -11,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
+
+from effect_broker.ids import uuid7
 
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.effects import deadline_after
@@ -34,7 +37,6 @@ from effect_broker.domain.recovery import (
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import Transition, transition
 from effect_broker.domain.work import WorkState
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     Claim,
@@ -184,7 +186,9 @@ class Reconciler:
         return await self._ledger.attempts(claim.intent.tenant_id, claim.intent.effect_id)
 
     def _transition(self, case: _Case, work: WorkState) -> Transition:
-        """Decide on `work`; time is the ledger's at the claim, before anything was asked."""
+        """Decide on `work`; time is the ledger's at the claim, before anything was
+        asked.
+        """
         claim, contract, probed = case.claim, case.contract, case.probed
         if work.proof_committed:
             return _late_receipt(work, case.attempts)

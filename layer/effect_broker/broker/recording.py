@@ -14,7 +14,8 @@ from effect_broker.domain.work import WorkState
 from effect_broker.ports import Ledger, Step, StepResult, StepStatus
 
 DECISIONS_MAX: Final = 3
-"""Evidence can move an effect under its holder once an attempt; more often is a defect."""
+"""Evidence can move an effect under its holder once an attempt; more often is a defect.
+"""
 
 RECORD_TRIES: Final = 5
 """Losing the ledger for longer leaves the effect to its lease end, which is honest."""
@@ -37,7 +38,9 @@ class Pending:
 
 
 class Recorder:
-    """Writes steps in batches until each is applied, lost to somebody else, or settled by proof."""
+    """Writes steps in batches until each is applied, lost to somebody else, or settled by
+    proof.
+    """
 
     def __init__(self, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
         self._ledger = ledger

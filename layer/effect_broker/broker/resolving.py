@@ -1,4 +1,6 @@
-"""Resolve: a person's finding, kept with who, why and what evidence; the only way on for an unsafe effect."""
+"""Resolve: a person's finding, kept with who, why and what evidence; the only way on for
+an unsafe effect.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ FINDING = "resolution"
 class Finding:
     """What an operator says about an effect, and on what ground.
 
-    `decision_id` makes a repeat safe: the same decision is recorded once. `observed_at` is
-    when the target was looked at.
+    `decision_id` makes a repeat safe: the same decision is recorded once. `observed_at`
+    is when the target was looked at.
     """
 
     decision: Decision
@@ -113,7 +115,8 @@ class Resolver:
         return result
 
     async def request(self, tenant_id: UUID, effect_id: UUID, *, actor: str) -> bool:
-        """Make an unknown effect due for reconciliation now; False where that changes nothing.
+        """Make an unknown effect due for reconciliation now; False where that changes
+        nothing.
 
         It never forces a retry, and an unsafe effect cannot be asked about.
 
@@ -141,7 +144,8 @@ class Resolver:
         actor: str,
         reason: str,
     ) -> StepResult:
-        """Link a succeeded effect to the succeeded effect that undid it; its receipt stays.
+        """Link a succeeded effect to the succeeded effect that undid it; its receipt
+        stays.
 
         Raises:
             EffectNotFound: either is not found for this tenant.
@@ -223,7 +227,9 @@ class Resolver:
 def _repeated(
     effect_id: UUID, finding: Finding, earlier: tuple[Resolution, int]
 ) -> StepResult:
-    """Answer a repeated decision with what it did; another decision under its id is refused."""
+    """Answer a repeated decision with what it did; another decision under its id is
+    refused.
+    """
     recorded, version = earlier
     if recorded.decision != finding.decision:
         raise DecisionRefused("This decision_id stands for another decision.")

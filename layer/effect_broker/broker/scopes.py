@@ -1,4 +1,6 @@
-"""Which contracts this process can serve, and what target each one's credentials resolve to now."""
+"""Which contracts this process can serve, and what target each one's credentials resolve
+to now.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from effect_broker.ports import AdapterSource, ContractTerms, Meter
 
 
 class Scopes:
-    """Answers with the terms of every published contract whose target can be resolved here."""
+    """Answers with the terms of every published contract whose target can be resolved
+    here.
+    """
 
     def __init__(self, catalog: Catalog, adapters: AdapterSource, meter: Meter) -> None:
         self._catalog = catalog
@@ -18,7 +22,8 @@ class Scopes:
         self._meter = meter
 
     async def terms(self) -> Sequence[ContractTerms]:
-        """Return the terms; a contract whose adapter or secret is missing here is left to others.
+        """Return the terms; a contract whose adapter or secret is missing here is left to
+        others.
 
         What nobody can serve is found by the sweep once its submit deadline has passed.
         """

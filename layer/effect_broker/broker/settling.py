@@ -1,4 +1,6 @@
-"""From what an attempt proved to the step that records it, decided again where evidence arrived."""
+"""From what an attempt proved to the step that records it, decided again where evidence
+arrived.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def with_new_key(
 
 
 def _speaks_for_all(contract: EffectContract, outcome: Outcome) -> bool:
-    """Say whether an answer from the key's own record covers every attempt (design rule 5)."""
+    """Say whether an answer from the key's own record covers every attempt (design rule
+    5).
+    """
     return (
         isinstance(outcome, Rejected)
         and outcome.from_key_record

@@ -1,6 +1,8 @@
-"""Submit: reserve the business intent before anything can be sent, and nudge the dispatcher.
+"""Submit: reserve the business intent before anything can be sent, and nudge the
+dispatcher.
 
-One comparison serves every path that answers with an existing effect; an identical repeat is never an error.
+One comparison serves every path that answers with an existing effect; an identical repeat
+is never an error.
 """
 
 from __future__ import annotations
@@ -9,6 +11,15 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
+
+from effect_broker.domain.identity import (
+    check_operation_key,
+    differing_fields,
+    downstream_key,
+    request_hash,
+)
+from effect_broker.domain.preview import preview
+from effect_broker.ids import uuid7
 
 from effect_broker.broker.arguments import check_arguments
 from effect_broker.broker.catalog import Catalog
@@ -22,15 +33,7 @@ from effect_broker.domain.errors import (
     PayloadDrift,
     UnknownTool,
 )
-from effect_broker.domain.identity import (
-    check_operation_key,
-    differing_fields,
-    downstream_key,
-    request_hash,
-)
 from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent, Reservation
-from effect_broker.domain.preview import preview
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     KeyDeriver,
@@ -68,7 +71,8 @@ class Submitter:
         self._meter = meter
 
     async def submit(self, tenant_id: UUID, request: EffectRequest) -> Reservation:
-        """Reserve the effect, or return the one that this operation key already stands for.
+        """Reserve the effect, or return the one that this operation key already stands
+        for.
 
         The existing effect is returned whatever else has changed since: the tool may be
         gone and the schema tighter. Safe to repeat with the same key after any error.
@@ -117,7 +121,9 @@ class Submitter:
     def _same_payload(
         self, intent: Intent, contract: EffectContract, request: EffectRequest
     ) -> bool:
-        """Compare under the version that the stored row pinned, so that a deploy is no drift."""
+        """Compare under the version that the stored row pinned, so that a deploy is no
+        drift.
+        """
         return intent.request_hash == _hash(contract, request)
 
     def _drift(self, intent: Intent, request: EffectRequest) -> list[str]:
@@ -132,7 +138,9 @@ class Submitter:
     def _stored_request(
         self, intent: Intent, contract: EffectContract, request: EffectRequest
     ) -> EffectRequest:
-        """Return the request as it was reserved; only fields outside the hash can differ."""
+        """Return the request as it was reserved; only fields outside the hash can
+        differ.
+        """
         arguments: Mapping[str, Any] = request.arguments
         if contract.non_intent_fields:
             arguments = open_arguments(self._cipher, intent) or arguments

@@ -29,7 +29,9 @@ class SweepReport:
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Turns lapsed leases into unknown outcomes and ends what nobody may send any more."""
+    """Turns lapsed leases into unknown outcomes and ends what nobody may send any
+    more.
+    """
 
     ledger: Ledger
     recorder: Recorder

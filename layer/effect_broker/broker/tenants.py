@@ -1,4 +1,6 @@
-"""Tenants as submit needs them: enabled, with the id of their key; read from the registry, kept briefly."""
+"""Tenants as submit needs them: enabled, with the id of their key; read from the
+registry, kept briefly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Work that must reach its end although its task was cancelled: the record of what was sent."""
+"""Work that must reach its end although its task was cancelled: the record of what was
+sent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One permitted transmission: its row is committed before any byte, its ending is written once."""
+"""One permitted transmission: its row is committed before any byte, its ending is written
+once.
+"""
 
 from __future__ import annotations
 

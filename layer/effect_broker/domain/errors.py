@@ -1,4 +1,5 @@
-"""Everything the broker refuses, as one tree; a lost answer is a value (`Ambiguous`), never one of these.
+"""Everything the broker refuses, as one tree; a lost answer is a value (`Ambiguous`),
+never one of these.
 
 EffectBrokerError
 ├── InvalidRequest              the caller's words are off; nothing was stored, nothing was sent

@@ -1,4 +1,6 @@
-"""One line of an effect's history: appended in the commit of its transition, never changed."""
+"""One line of an effect's history: appended in the commit of its transition, never
+changed.
+"""
 
 from __future__ import annotations
 

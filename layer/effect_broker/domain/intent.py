@@ -1,4 +1,6 @@
-"""What the caller asked: bound to one payload and one contract version, immutable once reserved."""
+"""What the caller asked: bound to one payload and one contract version, immutable once
+reserved.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class EffectRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What `submit` returns: `created` for a new effect, `replayed` for an existing one."""
+    """What `submit` returns: `created` for a new effect, `replayed` for an existing
+    one.
+    """
 
     effect: EffectRecord
     created: bool

@@ -1,4 +1,6 @@
-"""What one attempt, or one probe, proved: closed sums in which a lost answer cannot look like a failure."""
+"""What one attempt, or one probe, proved: closed sums in which a lost answer cannot look
+like a failure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 Evidence = Mapping[str, Any]
-"""Sanitised facts (status codes, digests, error categories): never an argument, result or secret."""
+"""Sanitised facts (status codes, digests, error categories): never an argument, result or
+secret.
+"""
 
 
 @dataclass(frozen=True, slots=True)

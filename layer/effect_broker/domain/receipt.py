@@ -27,7 +27,9 @@ class ReceiptSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReceiptDraft:
-    """The part of a receipt that the decider knows; the ledger adds ids, time and digest."""
+    """The part of a receipt that the decider knows; the ledger adds ids, time and
+    digest.
+    """
 
     kind: ReceiptKind
     source: ReceiptSource

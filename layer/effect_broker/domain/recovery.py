@@ -1,4 +1,6 @@
-"""What may be done about an effect whose outcome was lost: pure code over the pinned contract and the ledger's state."""
+"""What may be done about an effect whose outcome was lost: pure code over the pinned
+contract and the ledger's state.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def permitted_recovery(
 
     Stored proof of commit wins. Where every attempt is proven not committed, the stored
     rejection decides. An unsafe effect is never redispatched, whatever a probe would say.
-    A key that ties every commit to itself permits a redispatch inside its horizon; all else
-    asks the target, or waits for a person.
+    A key that ties every commit to itself permits a redispatch inside its horizon; all
+    else asks the target, or waits for a person.
     """
     if work.proof_committed:
         return TakeProof(proof_of_commit(attempts))
@@ -83,10 +85,10 @@ def after_probe(
 ) -> Transition:
     """Say where a reconciling effect goes after the target was asked at `asked_at`.
 
-    `asked_at` is the ledger's clock before the probe was sent. Presence is believed at any
-    time. Absence is believed only from a lookup declared strongly consistent, after the
-    settlement bound of every attempt, and after a second look where the contract wants one;
-    before that a negative is silence (design rule 7).
+    `asked_at` is the ledger's clock before the probe was sent. Presence is believed at
+    any time. Absence is believed only from a lookup declared strongly consistent, after
+    the settlement bound of every attempt, and after a second look where the contract
+    wants one; before that a negative is silence (design rule 7).
     """
     if probe.status is ProbeStatus.COMMITTED:
         return transition(
@@ -207,7 +209,9 @@ def _too_old(contract: EffectContract, work: WorkState, now: datetime) -> bool:
 
 
 def proof_of_commit(attempts: Sequence[Attempt]) -> AttemptEnding:
-    """Return the stored ending that proves the commit; the earliest attempt's, if several do."""
+    """Return the stored ending that proves the commit; the earliest attempt's, if several
+    do.
+    """
     return next(
         attempt.ending
         for attempt in attempts

@@ -1,4 +1,6 @@
-"""Folding stored events back into the state they made; pure, and blind to every adapter."""
+"""Folding stored events back into the state they made; pure, and blind to every
+adapter.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a person may decide about an effect, and what the broker does when it may not send."""
+"""What a person may decide about an effect, and what the broker does when it may not
+send.
+"""
 
 from __future__ import annotations
 
@@ -138,8 +140,8 @@ def _requeue(
 def forbid_send(work: WorkState, refusal: SendRefusal) -> Transition:
     """Say where a due effect goes that may not be sent.
 
-    It failed for good only if every attempt is proven not committed and the target's scope
-    is unchanged; else a person decides.
+    It failed for good only if every attempt is proven not committed and the target's
+    scope is unchanged; else a person decides.
     """
     proven = work.unproven == 0 and not work.proof_committed
     if proven and refusal is not SendRefusal.SCOPE_CHANGED:

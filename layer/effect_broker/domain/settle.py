@@ -1,4 +1,6 @@
-"""What an attempt's outcome leads to. Proof about one attempt is not proof about the effect."""
+"""What an attempt's outcome leads to. Proof about one attempt is not proof about the
+effect.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,8 @@ def recovery_delay(
     """Return the wait until the next recovery step could learn something; None parks.
 
     An unsafe effect waits for an operator. Where a redispatch under the same key is the
-    recovery, the backoff decides; where a probe is, early probes may find presence, and one
-    is due as soon as a negative becomes conclusive.
+    recovery, the backoff decides; where a probe is, early probes may find presence, and
+    one is due as soon as a negative becomes conclusive.
     """
     if work.proof_committed or contract.safety is SafetyClass.TRANSACTIONAL:
         return NO_WAIT
@@ -173,8 +175,8 @@ def proven_rejection(
 ) -> Transition:
     """Say what a rejection leads to once every attempt is proven not committed.
 
-    Under a key whose answers are all kept, the same key can only replay the refusal: a new
-    key generation where the contract allows one, else the failure is final.
+    Under a key whose answers are all kept, the same key can only replay the refusal: a
+    new key generation where the contract allows one, else the failure is final.
     """
     same_key_is_useless = kept and contract.safety is SafetyClass.IDEMPOTENT
     may_renew = work.key_generation < contract.key_generations

@@ -1,7 +1,8 @@
 """The life of an effect: one table, and no arrow outside it.
 
-A missing entry is the illegal transition; every status has a row, the terminal ones too. The arrows were checked by an
-explicit-state model of dispatchers, reconcilers, a sweep and an operator before they were written here.
+A missing entry is the illegal transition; every status has a row, the terminal ones too.
+The arrows were checked by an explicit-state model of dispatchers, reconcilers, a sweep
+and an operator before they were written here.
 """
 
 from __future__ import annotations

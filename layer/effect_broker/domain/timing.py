@@ -1,4 +1,6 @@
-"""When something may happen: backoff, settlement and horizon, as arithmetic on the ledger's clock."""
+"""When something may happen: backoff, settlement and horizon, as arithmetic on the
+ledger's clock.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ NO_WAIT = timedelta(0)
 def backoff(contract: EffectContract, step: int, *, seed: UUID) -> timedelta:
     """Say how long to wait before repetition `step` (0 is the first).
 
-    Grows by the contract's factor up to its maximum; the jitter is drawn from the effect's
-    id and the step, so that the same history always waits the same time.
+    Grows by the contract's factor up to its maximum; the jitter is drawn from the
+    effect's id and the step, so that the same history always waits the same time.
     """
     terms = contract.backoff
     exponent = min(step, 64)
@@ -50,7 +52,8 @@ def horizon_over(
     *,
     clock_margin: timedelta,
 ) -> bool:
-    """Say whether an attempt claimed at `now` could still reach the target after the key is forgotten.
+    """Say whether an attempt claimed at `now` could still reach the target after the key
+    is forgotten.
 
     The horizon is counted from the first possible send; the attempt's send deadline, its
     settlement bound and the clock margin must all lie inside it (design rule 8).

@@ -1,4 +1,6 @@
-"""A decided step: everything the ledger must write in one commit, computed from one version."""
+"""A decided step: everything the ledger must write in one commit, computed from one
+version.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The live part of an effect, as decisions see it: one immutable snapshot of its work row."""
+"""The live part of an effect, as decisions see it: one immutable snapshot of its work
+row.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ class WorkState:
     committed. `settlement_at` is the latest `send_deadline + settlement_bound` over all
     attempts, `horizon_at` the end of the current key generation (None: no horizon, or not
     yet started). `negative_at` is the ledger instant of a first conclusive negative that
-    waits for its second read; `unknown_since` stands while any lapsed attempt is unproved.
-    Instants are the ledger's, in UTC.
+    waits for its second read; `unknown_since` stands while any lapsed attempt is
+    unproved. Instants are the ledger's, in UTC.
     """
 
     effect_id: UUID
