@@ -52,7 +52,7 @@ class Recorder:
         """Write every step; a stale one is decided again on the state that was returned.
 
         Raises:
-            LedgerUnavailable: nothing more is known; what was not written stays with its lease.
+            LedgerUnavailable: what was not written stays with its lease.
         """
         done: list[tuple[Step, StepResult]] = []
         for _ in range(DECISIONS_MAX):

@@ -2,7 +2,7 @@
 never one of these.
 
 EffectBrokerError
-├── InvalidRequest              the caller's words are off; nothing was stored, nothing was sent
+├── InvalidRequest              the caller's words are off; nothing was stored or sent
 │   ├── InvalidJson             not one strict JSON value
 │   ├── InvalidOperationKey     outside the documented key alphabet or a placeholder
 │   ├── InvalidArguments        the contract's schema refuses the arguments
@@ -139,9 +139,9 @@ class PayloadDrift(Conflict):
     def __init__(self, *, effect_id: UUID, status: str, fields: Sequence[str]) -> None:
         names = ", ".join(fields) or "the payload"
         super().__init__(
-            f"This operation_key already stands for effect {effect_id} ({status}), recorded"
-            f" with other values for: {names}. Read that effect; a new key would be a"
-            " second effect."
+            f"This operation_key already stands for effect {effect_id} ({status}),"
+            f" recorded with other values for: {names}. Read that effect; a new key would"
+            " be a second effect."
         )
         self.effect_id = effect_id
         self.status = status

@@ -131,8 +131,8 @@ def _requeue(
         return requeued
     if work.key_generation >= contract.key_generations:
         raise DecisionRefused(
-            "The target has forgotten this effect's key and the contract allows no new one;"
-            " resolve it as committed or failed."
+            "The target has forgotten this effect's key and the contract allows no new"
+            " one; resolve it as committed or failed."
         )
     return replace(requeued, key_generation=work.key_generation + 1, fresh_horizon=True)
 
