@@ -61,6 +61,8 @@ def permitted_recovery(
         return _redispatch(contract, work, "no_receipt_under_the_row_lock")
     over = horizon_over(contract, work, now, clock_margin=clock_margin)
     if contract.redispatches_under_key and not over:
+        if _tried(work) and _too_old(contract, work, now) and contract.probe is None:
+            return _exhausted(work, "unknown_review_after")
         if work.redispatches < contract.redispatch_limit:
             return replace(
                 _redispatch(contract, work, "same_key_inside_its_horizon"),
@@ -201,6 +203,10 @@ def _next_look(
     if settled(work, now, clock_margin=clock_margin) or work.settlement_at is None:
         return wait
     return min(wait, work.settlement_at + clock_margin - now + timedelta(milliseconds=1))
+
+
+def _tried(work: WorkState) -> bool:
+    return work.redispatches + work.retries > 0
 
 
 def _too_old(contract: EffectContract, work: WorkState, now: datetime) -> bool:

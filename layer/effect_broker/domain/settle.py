@@ -81,7 +81,8 @@ def recovery_delay(
     if contract.safety is SafetyClass.UNSAFE:
         return PARKED
     if contract.redispatches_under_key:
-        return backoff(contract, work.redispatches, seed=work.effect_id)
+        step = work.redispatches + work.retries
+        return backoff(contract, step, seed=work.effect_id)
     wait = backoff(contract, work.probes, seed=work.effect_id)
     settlement = until_settled(work, now, clock_margin=clock_margin)
     return min(wait, settlement) if settlement > NO_WAIT else wait
@@ -95,7 +96,7 @@ def _lost(
     clock_margin: timedelta,
 ) -> Transition:
     if outcome.in_progress:
-        work = replace(work, redispatches=max(0, work.redispatches - 1))
+        work = _refund_redispatch(work)
     delay = recovery_delay(contract, work, now, clock_margin=clock_margin)
     if delay is not None and outcome.retry_after is not None:
         delay = max(delay, outcome.retry_after)
@@ -214,6 +215,17 @@ def _prove_current(work: WorkState) -> WorkState:
     return replace(work, unproven=unproven, proven_through=proven_through)
 
 
+def _refund_redispatch(work: WorkState) -> WorkState:
+    """Give back the permission that an attempt did not use; only the wait grows.
+
+    A target that is away, or still busy with the first request, must not push an effect
+    into review by using up its redispatches: the horizon and the review age bound it.
+    """
+    return replace(
+        work, redispatches=max(0, work.redispatches - 1), retries=work.retries + 1
+    )
+
+
 def _prove_all(work: WorkState) -> WorkState:
     return replace(work, unproven=0, proven_through=work.attempts)
 
@@ -247,6 +259,8 @@ def _back_to_unknown(
     clock_margin: timedelta,
     retry_after: timedelta | None,
 ) -> Transition:
+    if event is not _E.ATTEMPT_REJECTED:
+        work = _refund_redispatch(work)
     delay = recovery_delay(contract, work, now, clock_margin=clock_margin)
     if delay is not None and retry_after is not None:
         delay = max(delay, retry_after)
