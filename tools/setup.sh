@@ -24,15 +24,17 @@ find_python() {
   fail "Python 3.11 or newer is needed; found none (name one: make setup PYTHON=/path/to/python3.11)"
 }
 
-# One line that names the likeliest cause, and where the whole output is.
+# Runs one step; a failure becomes one line that names the likeliest cause and the log.
 run() {
-  local step=$1 cause
+  local step=$1 known='no space left on device|permission denied|no matching distribution[^)]*'
+  known+='|hash mismatch[^)]*|no wheels with a matching[^,]*|name resolution|connection refused'
   shift
   printf '  %s\n' "$step"
-  if ! "$@" >>"$log" 2>&1; then
-    cause=$(grep -oiE 'no space left on device|permission denied|no matching distribution.*|hash(es)? mismatch.*|has no usable wheels.*|temporary failure in name resolution|connection refused|network is unreachable' "$log" | tail -n 1 || true)
-    fail "$step failed: ${cause:-$(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-200)} (whole output: $log)"
-  fi
+  "$@" >>"$log" 2>&1 && return
+  cause=$(grep -oiE "$known" "$log" | tail -n 1) ||
+    cause=$(grep -iE '^ *(npm )?(error|err!)' "$log" | head -n 1) ||
+    cause=$(tail -n 1 "$log")
+  fail "$step: $(printf '%s' "$cause" | cut -c 1-160) (whole output: $log)"
 }
 
 fingerprint() {
@@ -73,7 +75,9 @@ free_mb=$(df -Pm . | awk 'NR == 2 {print $4}')
   fail "$disk_needed_mb MB of disk are needed in $root, $free_mb MB are free"
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
   fail "$python has no venv module (on Debian and Ubuntu: apt-get install python3-venv)"
-if [ ! -w "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}" ] && ! mkdir -p "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}" 2>/dev/null; then
+cache=${XDG_CACHE_HOME:-${HOME:-}/.cache}
+if ! mkdir -p "$cache" 2>/dev/null || [ ! -w "$cache" ]; then
+  # A user without a home still has the checkout.
   export XDG_CACHE_HOME=$root/.local/cache npm_config_cache=$root/.local/cache/npm
 fi
 
