@@ -172,7 +172,7 @@ class Reconciler:
             clock_margin=self._clock_margin,
         )
         if isinstance(decided, ProbeFirst):
-            deadline = deadline_after(read, contract.attempt_timeout.total_seconds())
+            deadline = deadline_after(read, contract.probe_timeout.total_seconds())
             probed = await self._probing.probe(claim, contract, case.attempts, deadline)
             case = replace(case, probed=probed)
 

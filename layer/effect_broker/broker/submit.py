@@ -21,7 +21,6 @@ from effect_broker.domain.identity import (
 from effect_broker.domain.preview import preview
 from effect_broker.ids import uuid7
 
-from effect_broker.broker.arguments import check_arguments
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.payload import ARGUMENTS, open_arguments
 from effect_broker.broker.tenants import Tenants
@@ -195,7 +194,7 @@ def _refusal(
     if published is None:
         return UnknownTool(f"No contract names the tool {request.tool!r}.")
     try:
-        check_arguments(published.contract, request.arguments)
+        published.contract.check_arguments(request.arguments)
     except InvalidArguments as refused:
         return refused
     return None
