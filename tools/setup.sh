@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes .venv (and node_modules, where package.json asks for it) in this checkout, and nothing outside it but the
-# installers' own caches. Does nothing when the files it installs from are unchanged.
+# Makes .venv and node_modules in this checkout, and nothing outside it but the installers'
+# own caches. Does nothing while the files that it installs from are unchanged.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 venv=$root/.venv
 log=$root/.local/setup.log
-disk_needed_mb=2500 # .venv 1.0 GB, node_modules 0.1 GB, and the wheels while they are unpacked
+# .venv takes 1.0 GB, node_modules 0.1 GB, and the wheels in the cache as much again.
+disk_needed_mb=2500
 
 fail() {
   printf 'setup: %s\n' "$1" >&2
@@ -14,14 +15,15 @@ fail() {
 }
 
 find_python() {
-  local candidate
+  # The one in .venv, which make puts first, is made from the one that is looked for.
+  local candidate PATH=${PATH//"$venv/bin:"/}
   for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python}; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       command -v "$candidate"
       return
     fi
   done
-  fail "Python 3.11 or newer is needed; found none (name one: make setup PYTHON=/path/to/python3.11)"
+  fail "Python 3.11 or newer is needed (name it: make setup PYTHON=/path/to/python3.11)"
 }
 
 # Runs one step; a failure becomes one line that names the likeliest cause and the log.
@@ -37,14 +39,19 @@ run() {
   fail "$step: $(printf '%s' "$cause" | cut -c 1-160) (whole output: $log)"
 }
 
+origin() {
+  "$1" -c 'import sys; print(sys.base_prefix, sys.version)' 2>/dev/null
+}
+
 fingerprint() {
   {
-    printf '%s\n' "$root" "$("$python" -c 'import sys; print(sys.version, sys.base_prefix)')"
+    printf '%s\n' "$root" "$(origin "$python")"
     cat requirements/bootstrap.txt requirements/dev.txt pyproject.toml tools/setup.sh
     for file in package.json package-lock.json; do
       [ ! -f "$file" ] || cat "$file"
     done
-  } | "$python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+  } | "$python" -c 'import hashlib, sys
+print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
 }
 
 is_current() {
@@ -83,14 +90,16 @@ fi
 
 printf 'setup: everything goes into %s\n' "$venv"
 rm -f "$venv/setup-fingerprint"
-if [ "$("$venv/bin/python" -c 'import sys; print(sys.base_prefix, sys.version)' 2>/dev/null)" != \
-  "$("$python" -c 'import sys; print(sys.base_prefix, sys.version)')" ]; then
+if [ "$(origin "$venv/bin/python")" != "$(origin "$python")" ]; then
   run "make the virtual environment" "$python" -m venv --clear "$venv"
 fi
 export PATH=$venv/bin:$PATH VIRTUAL_ENV=$venv
-run "install the installer" python -m pip install --quiet --no-deps --require-hashes -r requirements/bootstrap.txt
-run "install the pinned packages" uv pip install --require-hashes --only-binary :all: -r requirements/dev.txt
-run "install effect-broker itself, editable" uv pip install --no-deps --no-build-isolation --editable .
+run "install the installer" python -m pip install --quiet --no-deps --require-hashes \
+  --requirement requirements/bootstrap.txt
+run "install the pinned packages" uv pip install --require-hashes --only-binary :all: \
+  --requirement requirements/dev.txt
+run "install effect-broker itself, editable" uv pip install --no-deps \
+  --no-build-isolation --editable .
 if [ -f package.json ]; then
   run "install the CDK command" install_node_tools
 fi
