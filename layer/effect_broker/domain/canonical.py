@@ -1,16 +1,15 @@
-"""One text for one value: RFC 8785 (JCS) over what a strict parser read from the raw bytes.
+"""One text for one value: RFC 8785 (JCS) over what a strict parser read from raw bytes.
 
 Every surface reads and hashes through here, so that two callers who mean the same payload
-share a hash and two who do not never do. `1` and `1.0` are the same number and `-0` is `0`,
-as JCS says; Unicode is not normalised. An integer written without fraction or exponent must
-lie within ±(2^53−1): beyond it other languages would read another number. A number written
-with a fraction or an exponent is an IEEE double, whatever its size.
+share a hash and two who do not never do. `1` and `1.0` are the same number and `-0` is
+`0`, as JCS says; Unicode is not normalised. An integer written without fraction or
+exponent must lie within 2^53-1 of zero: beyond it other languages would read another
+number. A number written with a fraction or an exponent is an IEEE double of any size.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final
 
@@ -28,34 +27,35 @@ DEPTH_MAX: Final = 64
 INTEGER_MAX: Final = 2**53 - 1
 """The largest integer that every JSON implementation reads as itself."""
 
+_PLACE_LENGTH_MAX: Final = 200
+"""Enough to find a place; a name as long as a body must not fill an answer."""
+
 _EXACT: Final = frozenset({str, int, bool, type(None)})
-_CONTAINERS: Final = frozenset({dict, list, tuple})
-_KNOWN: Final = _EXACT | _CONTAINERS | {float}
 _STRICT: Final = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
 _SORTED: Final = _STRICT | orjson.OPT_SORT_KEYS
 _BELOW_SURROGATES: Final = "\ud7ff"
-"""Up to here UTF-8 and UTF-16 order keys alike; beyond, an astral key sorts differently."""
+"""Up to here UTF-8 and UTF-16 order names alike; beyond, an astral name sorts apart."""
 
 
 def parse_strict(raw: bytes) -> JsonValue:
     """Read exactly one JSON value from the bytes that came in.
 
-    Refuses what parsers read differently: duplicate names, NaN and infinities, numbers that
-    overflow, lone surrogates, integers beyond 2^53−1, a byte order mark, invalid UTF-8,
-    anything after the value, and nesting deeper than 64.
+    Refuses what parsers read differently: duplicate names, NaN and infinities, numbers
+    that overflow, lone surrogates, integers beyond 2^53-1, a byte order mark, invalid
+    UTF-8, anything after the value, and nesting deeper than 64.
 
     Raises:
         InvalidJson: saying what is off, never repeating the input.
     """
     try:
-        orjson.loads(raw)
-        value: JsonValue = json.loads(
-            raw, object_pairs_hook=_object, parse_constant=_constant
-        )
+        value: JsonValue = orjson.loads(raw)
+        if _reads_back(value, raw):
+            return value
+        value = json.loads(raw, object_pairs_hook=_object)
     except orjson.JSONDecodeError as error:
-        raise InvalidJson(f"The body is not one JSON value: {_plain(error)}.") from None
+        raise InvalidJson(f"This is not one JSON value: {_complaint(error)}.") from None
     except (ValueError, RecursionError):
-        raise InvalidJson("The body holds a number or a nesting without bounds.") from None
+        raise InvalidJson("A number is too long, or the nesting too deep.") from None
     _check(value)
     return value
 
@@ -71,87 +71,99 @@ def parse_canonical(raw: bytes) -> Any:
 def canonical(value: Any) -> bytes:
     """Write a value as RFC 8785 says: one text for one value.
 
-    Accepts what JSON has (None, bool, int, float, str, list, tuple, dict with text keys) and
-    refuses everything else, subclasses too: a type that some surface would have to guess
-    about cannot be part of an identity.
+    Accepts what JSON has (None, bool, int, float, str, list, tuple, dict with text names)
+    and refuses everything else, subclasses too: a type that some surface would have to
+    guess about cannot be part of an identity.
 
     Raises:
         InvalidJson: naming the place and the type, never the value.
     """
     try:
-        if _orjson_is_exact(value):
-            return orjson.dumps(value, option=_SORTED)
-        return orjson.dumps(_arranged(value, 0), option=_STRICT)
-    except (orjson.JSONEncodeError, UnicodeEncodeError):
+        try:
+            return orjson.dumps(_prepared(value, 0), option=_SORTED)
+        except _OrderDiffers:
+            arranged = _arranged(_prepared(value, 0, names=False))
+            return orjson.dumps(arranged, option=_STRICT)
+    except (TypeError, ValueError):
         _check(value)
         raise InvalidJson("The value is not JSON.") from None
 
 
-def _orjson_is_exact(value: Any) -> bool:
-    """Say whether orjson writes this value as JCS does; else it needs arranging.
+class _OrderDiffers(Exception):
+    """Some names sort differently in UTF-16 than in UTF-8."""
 
-    It differs in floats and in the order of keys beyond the BMP, and it takes types that
-    are not JSON; looking at types in bulk keeps this cheap.
+
+class _NotJson(ValueError):
+    """Something that `_check` will name."""
+
+
+def _prepared(value: Any, depth: int, *, names: bool = True) -> Any:
+    """Return the value with its doubles written out, so that orjson's text is JCS's.
+
+    orjson differs from JCS in doubles and in the order of names beyond the BMP, and takes
+    types that are not JSON. Types are looked at in bulk: most containers need no more.
     """
-    level: list[Any] = [value]
-    for _ in range(DEPTH_MAX + 1):
-        below: list[Any] = []
-        for node in level:
-            kind = type(node)
-            if kind is dict:
-                if not _plain_keys(node):
-                    return False
-                inside: Iterable[Any] = node.values()
-            elif kind is list or kind is tuple:
-                inside = node
-            elif kind in _EXACT:
-                continue
-            else:
-                return False
-            kinds = set(map(type, inside))
-            if kinds <= _EXACT:
-                continue
-            if not kinds <= _EXACT | _CONTAINERS:
-                return False
-            below.extend(item for item in inside if type(item) in _CONTAINERS)
-        if not below:
-            return True
-        level = below
-    return False
-
-
-def _plain_keys(node: dict[Any, Any]) -> bool:
-    try:
-        joined = "".join(node)
-    except TypeError:
-        return False
-    return joined.isascii() or max(joined) <= _BELOW_SURROGATES
-
-
-def _arranged(value: Any, depth: int) -> Any:
     kind = type(value)
-    if depth > DEPTH_MAX or kind not in _KNOWN:
-        raise orjson.JSONEncodeError
-    if kind is float:
-        return _number(value)
     if kind is dict:
-        if set(map(type, value)) - {str}:
-            raise orjson.JSONEncodeError
-        names = sorted(value, key=_utf16)
-        return {name: _arranged(value[name], depth + 1) for name in names}
-    if kind is list or kind is tuple:
-        return [_arranged(item, depth + 1) for item in value]
+        joined = "".join(value)
+        if names and not joined.isascii() and max(joined) > _BELOW_SURROGATES:
+            raise _OrderDiffers
+        inside: Any = value.values()
+    elif kind is list or kind is tuple:
+        inside = value
+    elif kind is float:
+        return _number(value)
+    elif kind in _EXACT:
+        return value
+    else:
+        raise _NotJson
+    if depth >= DEPTH_MAX:
+        raise _NotJson
+    if _EXACT.issuperset(map(type, inside)):
+        return value
+    below = depth + 1
+    if kind is dict:
+        return {
+            name: item if type(item) in _EXACT else _prepared(item, below, names=names)
+            for name, item in value.items()
+        }
+    return [
+        item if type(item) in _EXACT else _prepared(item, below, names=names)
+        for item in value
+    ]
+
+
+def _arranged(value: Any) -> Any:
+    """Put names into the order of their UTF-16 code units."""
+    if type(value) is dict:
+        return {name: _arranged(value[name]) for name in sorted(value, key=_utf16)}
+    if type(value) is list or type(value) is tuple:
+        return [_arranged(item) for item in value]
     return value
 
 
 def _utf16(name: str) -> bytes:
-    return name.encode("utf-16-be")
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _reads_back(value: Any, raw: bytes) -> bool:
+    """Say quickly that nothing was lost in reading: the same bytes come out again.
+
+    A duplicate name or an integer too large could not; whatever is merely written
+    otherwise takes the slower path.
+    """
+    if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
+        return False
+    try:
+        return orjson.dumps(value, option=_STRICT) == raw
+    except orjson.JSONEncodeError:
+        return False
 
 
 def _number(value: float) -> int | orjson.Fragment:
     """Write a double as ECMAScript's Number::toString does."""
     if not isfinite(value):
-        raise orjson.JSONEncodeError
+        raise _NotJson
     if value.is_integer() and abs(value) <= INTEGER_MAX:
         return int(value)
     return orjson.Fragment(_ecmascript(value))
@@ -186,7 +198,7 @@ def _check(value: Any) -> None:
     while pending:
         node, path = pending.pop()
         kind = type(node)
-        if len(path) > DEPTH_MAX:
+        if len(path) >= DEPTH_MAX and kind in {dict, list, tuple}:
             raise InvalidJson(f"The value is nested deeper than {DEPTH_MAX}.")
         if kind is dict:
             for name, item in node.items():
@@ -205,7 +217,7 @@ def _check(value: Any) -> None:
             if not isfinite(node):
                 raise _refusal(path, "is not a finite number")
         elif kind not in _EXACT:
-            raise _refusal(path, f"has the type {kind.__name__}, which JSON does not have")
+            raise _refusal(path, f"has the type {kind.__name__}, unknown to JSON")
 
 
 def _check_text(text: str, path: tuple[str | int, ...]) -> None:
@@ -220,7 +232,8 @@ def _refusal(path: tuple[str | int, ...], complaint: str) -> InvalidJson:
     steps = "".join(
         "/" + str(step).replace("~", "~0").replace("/", "~1") for step in path
     )
-    place = steps.encode("ascii", "backslashreplace").decode() or "the top level"
+    place = steps.encode("ascii", "backslashreplace").decode()[:_PLACE_LENGTH_MAX]
+    place = place or "the top level"
     return InvalidJson(f"The value at {place} {complaint}.")
 
 
@@ -231,14 +244,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
-def _constant(name: str) -> Any:
-    raise InvalidJson(f"{name} is not JSON.")
-
-
 def _double_or_int(digits: str) -> int | float:
     number = int(digits)
     return number if abs(number) <= INTEGER_MAX else float(digits)
 
 
-def _plain(error: orjson.JSONDecodeError) -> str:
+def _complaint(error: orjson.JSONDecodeError) -> str:
     return f"{error.msg.split(':')[0]} at byte {error.pos}"

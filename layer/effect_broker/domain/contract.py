@@ -1,4 +1,4 @@
-"""The target's versioned promise: what its answers, its key and its lookup are worth, pinned at reservation."""
+"""The target's versioned promise: what its answers, key and lookup are worth."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from effect_broker.domain.contract_http import (
 from effect_broker.domain.contract_rules import broken_rules, recovery_horizon
 from effect_broker.domain.contract_schema import argument_errors, check_schema
 from effect_broker.domain.durations import Duration, PositiveDuration
-from effect_broker.domain.pointer import MISSING, JsonPointer, at_pointer
 from effect_broker.domain.errors import InvalidArguments
+from effect_broker.domain.pointer import MISSING, JsonPointer, at_pointer
 from effect_broker.domain.url_template import fill_url
 
 __all__ = [
@@ -50,8 +50,8 @@ __all__ = [
 ]
 
 CLOCK_MARGIN: Final = timedelta(seconds=1)
-"""How far clocks of one deployment may lie apart: a time service holds milliseconds, and a
-host that is worse than this must not decide on deadlines."""
+"""How far the clocks of one deployment may lie apart: a time service holds milliseconds,
+and a host that is worse than this must not decide on deadlines."""
 
 
 class SafetyClass(StrEnum):
@@ -64,7 +64,7 @@ class SafetyClass(StrEnum):
 
 
 class KeyRecords(StrEnum):
-    """What the target keeps under a key; `successes` is the careful reading of silence."""
+    """What the target keeps under a key; `successes` is the careful reading."""
 
     ALL_ANSWERS = "all_answers"
     COMMITS = "commits"
@@ -85,7 +85,7 @@ class KeyFormat(StrEnum):
 
 
 class Backoff(Terms):
-    """Waits between repetitions: `initial`, times `factor` each, at most `max`, ± `jitter`."""
+    """Waits between repetitions: `initial`, times `factor` each, at most `max`."""
 
     initial: PositiveDuration = timedelta(seconds=1)
     factor: Annotated[float, Field(ge=1, le=10, strict=True, allow_inf_nan=False)] = 2.0
@@ -99,15 +99,19 @@ class Redaction(Terms):
     show: tuple[JsonPointer, ...] = ()
 
 
+ImportPath = Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
 class SqlTerms(Terms):
     """A mutation in the ledger's own transaction: a statement, or a registered function.
 
     The statement takes `%(name)s` parameters: the top-level arguments, and `effect_id`,
-    `tenant_id`, `operation_key` and `downstream_key`. `external_id` names a returned column.
+    `tenant_id`, `operation_key` and `downstream_key`. `external_id` names a column that
+    it returns.
     """
 
     statement: StrictStr | None = None
-    function: Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    function: ImportPath | None = None
     external_id: StrictStr | None = None
 
     @model_validator(mode="after")
@@ -248,7 +252,7 @@ class EffectContract(Terms):
 
     @property
     def recovery_horizon(self) -> timedelta:
-        """The longest regular recovery: all attempts with backoff, settlement, one lookup."""
+        """The longest regular recovery, from the first attempt to the last lookup."""
         return recovery_horizon(self)
 
     @property
@@ -294,26 +298,27 @@ class EffectContract(Terms):
 
 
 def _guarantee(contract: EffectContract) -> str:
+    strong = contract.probe is not None and contract.probe.strongly_consistent
     match contract.safety:
         case SafetyClass.TRANSACTIONAL:
             return "Exactly one committed local effect per operation key."
         case SafetyClass.IDEMPOTENT:
             return (
-                "Exactly one observable effect while the target keeps its contract, within"
-                " the key's retention; after it nothing is sent again."
+                "Exactly one observable effect while the target keeps its contract,"
+                " within the key's retention; after it nothing is sent again."
             )
-        case SafetyClass.RECONCILABLE if contract.probe and contract.probe.strongly_consistent:
+        case SafetyClass.RECONCILABLE if strong:
             return (
-                "Converges to one effect if the lookup is truthful and the settlement bound"
-                " holds; otherwise manual review."
+                "Converges to one effect if the lookup is truthful and the settlement"
+                " bound holds; otherwise manual review."
             )
         case SafetyClass.RECONCILABLE:
             return (
-                "Never sent again after a lost answer, since the lookup proves presence only;"
-                " what it does not find goes to manual review."
+                "Never sent again after a lost answer, since the lookup proves presence"
+                " only; what it does not find goes to manual review."
             )
         case SafetyClass.UNSAFE:
             return (
-                "No duplicate issued by the broker; a lost answer stays outcome_unknown until"
-                " somebody looks, and the effect may be missing."
+                "No duplicate issued by the broker; a lost answer stays outcome_unknown"
+                " until somebody looks, and the effect may be missing."
             )

@@ -1,4 +1,4 @@
-"""What a contract says about a target that speaks HTTP: the request, its answers, its lookup."""
+"""What a contract says about an HTTP target: the request, its answers, its lookup."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CREDENTIAL_HEADERS: Final = frozenset(
 """Headers whose value is a credential, and so never stands in a contract."""
 
 KEY_HEADERS: Final = frozenset({"idempotency-key", "x-idempotency-key"})
-"""Headers that invite a repeat on the way; a target that honours no key must not get one."""
+"""Headers that invite a repeat on the way; only a target that honours them gets one."""
 
 
 class Terms(BaseModel):
@@ -49,7 +49,7 @@ class Terms(BaseModel):
 
 
 class SecretRef(Terms):
-    """The name of a secret; its value is resolved where requests are sent, and nowhere else.
+    """The name of a secret; its value is resolved where requests are sent, nowhere else.
 
     `prefix` goes before the value, for a header that wants a scheme such as `Bearer `.
     """
@@ -149,7 +149,7 @@ class MeaningTable(BaseModel):
                     " single statuses that the target documents"
                 )
             if "/" in key and self.code is None:
-                raise ValueError(f"{key!r} needs 'code', the place of the code in the answer")
+                raise ValueError(f"{key!r} needs 'code': where is it in the answer?")
         if self.entries and Meaning.COMMITTED not in self.entries.values():
             raise ValueError("no status means committed, so nothing could ever succeed")
         return self
@@ -163,9 +163,9 @@ _PROVES_ABSENCE: Final = frozenset(
 class HttpTerms(Terms):
     """The one mutating request of an attempt.
 
-    With `base_url` the URL is a path below it; the base may be a secret reference, so that
-    one contract serves a test and a live target. Base URL, account and mode are the target
-    scope: a change between attempts stops the effect. `rotates` declares that the
+    With `base_url` the URL is a path below it; the base may be a secret reference, so
+    that one contract serves a test and a live target. Base URL, account and mode are the
+    target scope: a change between attempts stops the effect. `rotates` declares that the
     credential changes within the same account.
     """
 
@@ -186,7 +186,7 @@ class HttpTerms(Terms):
 
     @property
     def carries_key(self) -> bool:
-        """Whether the target sees the downstream key, in a header, the body or the URL."""
+        """Whether the target sees the downstream key: in a header, the body, the URL."""
         return (
             self.key_header is not None
             or self.key_body is not None
@@ -207,8 +207,8 @@ class ProbeTerms(Terms):
     `found` points to the object in a 2xx answer; nothing there means absent, as does a
     status listed in `absent`. `match` points to where the answer repeats the downstream
     key: another value there is no answer about this effect. Headers are those of the
-    request unless given. Without `timeout` the attempt's timeout holds. URL and `found` are
-    required with the http adapter; others bring a lookup of their own.
+    request unless given. Without `timeout` the attempt's timeout holds. URL and `found`
+    are required with the http adapter; others bring a lookup of their own.
     """
 
     method: Literal["GET"] = "GET"

@@ -1,4 +1,4 @@
-"""Rules between a contract's fields: each refuses a promise that the other fields cannot carry."""
+"""Rules between fields: each refuses a promise that the other fields cannot carry."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def recovery_horizon(contract: EffectContract) -> timedelta:
         seconds += min(wait, terms.max.total_seconds()) * (1 + terms.jitter)
         wait = min(wait * terms.factor, terms.max.total_seconds())
     attempts = contract.attempt_timeout * (contract.retry_limit + 1)
-    reconciliation = contract.probe_timeout + contract.probe_gap + contract.attempt_timeout
+    lookup = contract.probe_timeout + contract.probe_gap
     settlement = contract.settlement_bound or _NOTHING
-    return attempts + timedelta(seconds=seconds) + settlement + reconciliation
+    return attempts + timedelta(seconds=seconds) + settlement + lookup + contract.attempt_timeout
 
 
 def _times(contract: EffectContract, margin: timedelta) -> Iterator[str]:
@@ -53,8 +53,8 @@ def _times(contract: EffectContract, margin: timedelta) -> Iterator[str]:
     ):
         if span + margin > contract.lease:
             yield (
-                f"lease ({shown(contract.lease)}) must be at least {field} ({shown(span)})"
-                f" plus the clock margin ({shown(margin)})"
+                f"lease ({shown(contract.lease)}) must be at least {field}"
+                f" ({shown(span)}) plus the clock margin ({shown(margin)})"
             )
     if contract.unknown_alert_after > contract.unknown_review_after:
         yield "unknown_alert_after must not be longer than unknown_review_after"
@@ -70,11 +70,13 @@ def _times(contract: EffectContract, margin: timedelta) -> Iterator[str]:
             " attempt_timeout, settlement_bound and the clock margin together"
             f" ({shown(one_attempt)}): else even the first attempt outlives its key"
         )
-    elif not contract.short_horizon and contract.key_retention <= recovery_horizon(contract):
+        return
+    recovery = recovery_horizon(contract)
+    if not contract.short_horizon and contract.key_retention <= recovery:
         yield (
             f"key_retention ({shown(contract.key_retention)}) must be longer than the"
-            f" recovery that retry_limit, backoff and settlement_bound allow"
-            f" ({shown(recovery_horizon(contract))}), or say short_horizon = true"
+            " recovery that retry_limit, backoff and settlement_bound allow"
+            f" ({shown(recovery)}), or say short_horizon = true"
         )
 
 
@@ -82,8 +84,8 @@ def _class(contract: EffectContract) -> Iterator[str]:
     safety = contract.safety
     if safety != "transactional" and contract.settlement_bound is None:
         yield (
-            f"settlement_bound is required for safety = \"{safety}\": how long may a request"
-            " still be on its way or in the target's queue?"
+            f"settlement_bound is required for safety = \"{safety}\": how long may a"
+            " request still be on its way or in the target's queue?"
         )
     if safety == "idempotent" and contract.key_retention is None:
         yield "key_retention is required for safety = \"idempotent\""
@@ -91,26 +93,31 @@ def _class(contract: EffectContract) -> Iterator[str]:
         yield "probe is required for safety = \"reconcilable\""
     if safety == "transactional" and contract.adapter in {"http", "stripe", "mcp"}:
         yield (
-            f"safety = \"transactional\" does not go with adapter = \"{contract.adapter}\":"
-            " a remote target cannot share the ledger's transaction"
+            "safety = \"transactional\" does not go with"
+            f" adapter = \"{contract.adapter}\": a remote target cannot share the ledger's"
+            " transaction"
         )
     if safety != "transactional" and contract.adapter == "sql":
         yield "adapter = \"sql\" needs safety = \"transactional\""
     if safety in {"unsafe", "transactional"} and contract.key_generations > 1:
         yield f"key_generations must be 1 for safety = \"{safety}\": there is no key"
-    strong = contract.probe is not None and contract.probe.strongly_consistent
-    if contract.key_generations > 1 and contract.key_records != "all_answers" and not strong:
+    proves = contract.key_records == "all_answers" or (
+        contract.probe is not None and contract.probe.strongly_consistent
+    )
+    if contract.key_generations > 1 and not proves:
         yield (
             "key_generations > 1 needs key_records = \"all_answers\" or a probe with"
-            " consistency = \"strong\": nothing else proves that the old key did not commit"
+            " consistency = \"strong\": nothing else proves that the old key did not"
+            " commit"
         )
 
 
 def _keys(contract: EffectContract) -> Iterator[str]:
     if contract.key_format.length > contract.key_max_length:
         yield (
-            f"key_format \"{contract.key_format}\" ({contract.key_format.length} characters)"
-            f" does not fit key_max_length ({contract.key_max_length}); keys are never cut"
+            f"key_format \"{contract.key_format}\" ({contract.key_format.length}"
+            f" characters) does not fit key_max_length ({contract.key_max_length}); keys"
+            " are never cut"
         )
     http = contract.http
     if http is None:
@@ -246,7 +253,9 @@ def _headers(contract: EffectContract) -> Iterator[str]:
             yield f"{field} ({header}) stands in http.headers as well"
 
 
-def _complaint(field: str, check: Callable[..., None], *args: Any, **kwargs: Any) -> Iterator[str]:
+def _complaint(
+    field: str, check: Callable[..., None], *args: Any, **kwargs: Any
+) -> Iterator[str]:
     try:
         check(*args, **kwargs)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 as contracts use it: checked when a contract loads, and never fetched from elsewhere."""
+"""JSON Schema 2020-12 as contracts use it: checked at load, never fetched from afar."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = "/" + "/".join(str(step) for step in error.absolute_path)
-        raise ValueError(f"no valid JSON Schema 2020-12 at {place}: {error.message}") from None
+        raise ValueError(
+            f"no valid JSON Schema 2020-12 at {place}: {error.message}"
+        ) from None
     return schema
 
 
@@ -49,7 +51,9 @@ def argument_errors(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     return tuple(sorted(found))[:ERRORS_SHOWN_MAX]
 
 
-def property_at(schema: Mapping[str, Any], steps: tuple[str, ...]) -> Mapping[str, Any] | None:
+def property_at(
+    schema: Mapping[str, Any], steps: tuple[str, ...]
+) -> Mapping[str, Any] | None:
     """Return the schema declared for a property path, or None where none is declared."""
     current: Any = schema
     for step in steps:

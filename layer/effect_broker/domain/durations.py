@@ -15,7 +15,7 @@ _PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 DURATION_MAX: Final = timedelta(days=36_500)
-"""A century: longer is a slip of the pen, and sums of two must stay inside a timestamp."""
+"""A century: longer is a slip of the pen, and two of them still fit a timestamp."""
 
 
 def parse_duration(text: str) -> timedelta:
@@ -25,7 +25,7 @@ def parse_duration(text: str) -> timedelta:
         ValueError: not a number with a unit, finer than a millisecond, or over a century.
     """
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration; write for example '250ms', '10s', '5m'")
+        raise ValueError(f"{text!r} is no duration; write for example '250ms' or '10s'")
     milliseconds = sum(
         float(number) * _MILLISECONDS[unit] for number, unit in _PART.findall(text)
     )

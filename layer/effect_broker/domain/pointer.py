@@ -22,7 +22,7 @@ def pointer_tokens(pointer: str) -> tuple[str, ...]:
         ValueError: it does not start with a slash, or a tilde escapes nothing.
     """
     if not _SYNTAX.fullmatch(pointer):
-        raise ValueError(f"{pointer!r} is no JSON pointer; write for example '/data/0/id'")
+        raise ValueError(f"{pointer!r} is no JSON pointer; write for example '/data/0'")
     steps = pointer.split("/")[1:]
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 

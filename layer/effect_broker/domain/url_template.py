@@ -1,4 +1,4 @@
-"""URLs with placeholders: values fill the path and the query, percent-encoded, and never the host."""
+"""URLs with placeholders: values fill path and query, percent-encoded, never the host."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def check_url(template: str, *, allowed: frozenset[str], based: bool) -> None:
         raise ValueError("holds a character that must be percent-encoded, or a fragment")
     if based:
         if not template.startswith("/") or template.startswith("//"):
-            raise ValueError("must be a path that starts with one '/', since base_url is set")
+            raise ValueError("must be a path with one leading '/', since base_url is set")
     else:
         check_base_url(template.split("{", 1)[0])
         if "/" not in template.split("{", 1)[0].split("://", 1)[1] and "{" in template:
-            raise ValueError("holds a placeholder before its path; the host is never filled")
+            raise ValueError("holds a placeholder in the host, which is never filled")
     for name in placeholders(template):
         if not _NAME.fullmatch(name):
             raise ValueError(f"{{{name}}} is no placeholder")
@@ -69,7 +69,7 @@ def fill_url(template: str, values: Mapping[str, Any]) -> str:
     segments are refused: they would name another resource.
 
     Raises:
-        InvalidArguments: a value is missing or cannot stand in a URL; the value is not shown.
+        InvalidArguments: a value is missing or cannot stand in a URL; it is not shown.
     """
 
     def piece(match: re.Match[str]) -> str:
