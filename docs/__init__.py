@@ -1,0 +1,1 @@
+"""The documents, and the code that keeps what they restate equal to the code."""
