@@ -1,0 +1,41 @@
+"""The app that cdk.json names: context in, templates out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import cdk_nag
+
+from infra.config import Config
+from infra.layer import built_layer
+from infra.packaging import FUNCTIONS
+from infra.stacks.broker import BrokerStack
+
+
+def build(
+    context: Mapping[str, Any] | None = None,
+    *,
+    outdir: Path | None = None,
+    layer: Path | None = None,
+    functions: Path = FUNCTIONS,
+) -> cdk.App:
+    """Make the app for one deployment; nothing is looked up in any account.
+
+    Raises:
+        ConfigError: the context asks for something that cannot be deployed.
+    """
+    app = cdk.App(context=dict(context or {}), outdir=str(outdir) if outdir else None)
+    config = Config.from_context(app.node.get_all_context(), layer=layer or built_layer())
+    stack = BrokerStack(app, "Broker", config=config, functions=functions)
+    cdk.Tags.of(stack).add("application", "effect-broker")
+    cdk.Tags.of(stack).add("environment", config.environment)
+    if not config.local:
+        cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
+    return app
+
+
+if __name__ == "__main__":
+    build().synth()

@@ -1,0 +1,1 @@
+"""Stacks: what is deployed and deleted together."""
