@@ -1,0 +1,123 @@
+"""What a process is told by its environment; no other module reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from effect_broker.domain.errors import EffectBrokerError
+
+PREFIX: Final = "EFFECT_BROKER_"
+LOCAL: Final = "local"
+SECRET_SOURCES: Final = ("env", "file", "aws")
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+TARGET_SECRET: Final = f"{PREFIX}SECRET__"
+"""What the names of target secrets start with where `SECRETS` is `env`."""
+
+
+class SettingsInvalid(EffectBrokerError):
+    """A setting is missing or means nothing; the message names it, never its value."""
+
+    code = "settings_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One process's settings; whatever may hold a secret is left out of its repr.
+
+    `database_host` replaces the host that the database's secret names: a proxy stands
+    before the cluster, and the credentials are the cluster's. `secrets_file` is set where
+    `secrets` is `file`; `target_secrets` holds the named values where it is `env`.
+    """
+
+    environment: str = LOCAL
+    log_level: str = "INFO"
+    database_url: str | None = field(default=None, repr=False)
+    database_secret: str | None = None
+    database_host: str | None = None
+    keyring: str | None = field(default=None, repr=False)
+    keyring_secret: str | None = None
+    secrets: str = "env"
+    secrets_file: Path | None = None
+    secrets_prefix: str = ""
+    target_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dispatch_queue_url: str | None = None
+    reconcile_queue_url: str | None = None
+    contracts: Path | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings; an empty variable counts as absent.
+
+        Raises:
+            SettingsInvalid: neither a database URL nor the name of its secret, or a value
+                outside its list. The message names the variable, never its value.
+        """
+        source = os.environ if environ is None else environ
+        ours = {
+            name.removeprefix(PREFIX): value
+            for name, value in source.items()
+            if name.startswith(PREFIX) and value
+        }
+        secrets, secrets_file = _secret_source(ours.get("SECRETS", "env"))
+        contracts = ours.get("CONTRACTS")
+        settings = cls(
+            environment=ours.get("ENVIRONMENT", LOCAL),
+            log_level=_log_level(ours.get("LOG_LEVEL", "INFO")),
+            database_url=ours.get("DATABASE_URL"),
+            database_secret=ours.get("DATABASE_SECRET"),
+            database_host=ours.get("DATABASE_HOST"),
+            keyring=ours.get("KEYRING"),
+            keyring_secret=ours.get("KEYRING_SECRET"),
+            secrets=secrets,
+            secrets_file=secrets_file,
+            secrets_prefix=ours.get("SECRETS_PREFIX", ""),
+            target_secrets={
+                name: value
+                for name, value in source.items()
+                if name.startswith(TARGET_SECRET)
+            },
+            dispatch_queue_url=ours.get("DISPATCH_QUEUE_URL"),
+            reconcile_queue_url=ours.get("RECONCILE_QUEUE_URL"),
+            contracts=Path(contracts) if contracts else None,
+        )
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        _one_of(
+            ("DATABASE_URL", self.database_url), ("DATABASE_SECRET", self.database_secret)
+        )
+        if self.keyring and self.keyring_secret:
+            raise SettingsInvalid(
+                f"{PREFIX}KEYRING and {PREFIX}KEYRING_SECRET are both set; which one"
+                " counts would be a guess."
+            )
+
+
+def _one_of(first: tuple[str, str | None], second: tuple[str, str | None]) -> None:
+    names = f"{PREFIX}{first[0]} and {PREFIX}{second[0]}"
+    if first[1] and second[1]:
+        raise SettingsInvalid(f"{names} are both set; which one counts would be a guess.")
+    if not first[1] and not second[1]:
+        raise SettingsInvalid(
+            f"One of {names} must be set: there is no broker without a ledger."
+        )
+
+
+def _log_level(value: str) -> str:
+    level = value.upper()
+    if level not in LOG_LEVELS:
+        raise SettingsInvalid(f"{PREFIX}LOG_LEVEL is none of {', '.join(LOG_LEVELS)}.")
+    return level
+
+
+def _secret_source(value: str) -> tuple[str, Path | None]:
+    source, _, path = value.partition(":")
+    if source not in SECRET_SOURCES or bool(path) != (source == "file"):
+        raise SettingsInvalid(f"{PREFIX}SECRETS is none of env, file:<path>, aws.")
+    return source, Path(path) if path else None
