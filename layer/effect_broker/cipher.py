@@ -60,7 +60,9 @@ class Keyring:
         )
         for key_id, key in ring.data_keys.items():
             if len(key) != DATA_KEY_BYTES:
-                raise CipherError(f"Data key {key_id!r} must have {DATA_KEY_BYTES} bytes.")
+                raise CipherError(
+                    f"Data key {key_id!r} must have {DATA_KEY_BYTES} bytes."
+                )
         for key_id, key in ring.hmac_keys.items():
             if len(key) < HMAC_KEY_BYTES_MIN:
                 raise CipherError(
@@ -112,7 +114,7 @@ class AesGcmCipher:
         """Decrypt what `seal` wrote for the same place.
 
         Raises:
-            CipherError: the key is gone, or the ciphertext was changed or written elsewhere.
+            CipherError: the key is gone, or the ciphertext was changed or moved.
         """
         head = len(FORMAT) + NONCE_BYTES
         if ciphertext[: len(FORMAT)] != FORMAT or len(ciphertext) < head:
@@ -153,7 +155,7 @@ def _bound(tenant_id: UUID, effect_id: UUID, column: str, key_id: str) -> bytes:
 
 def _keys(found: Any, name: str) -> dict[str, bytes]:
     if not isinstance(found, dict) or not found:
-        raise CipherError(f"{name} must map ids to keys in base64, and hold one at least.")
+        raise CipherError(f"{name} must map ids to keys in base64, and hold one.")
     keys: dict[str, bytes] = {}
     for key_id, text in found.items():
         if not _KEY_ID.fullmatch(key_id):

@@ -42,7 +42,8 @@ def recovery_horizon(contract: EffectContract) -> timedelta:
     attempts = contract.attempt_timeout * (contract.retry_limit + 1)
     lookup = contract.probe_timeout + contract.probe_gap
     settlement = contract.settlement_bound or _NOTHING
-    return attempts + timedelta(seconds=seconds) + settlement + lookup + contract.attempt_timeout
+    waits = timedelta(seconds=seconds)
+    return attempts + waits + settlement + lookup + contract.attempt_timeout
 
 
 def _times(contract: EffectContract, margin: timedelta) -> Iterator[str]:
@@ -94,8 +95,8 @@ def _class(contract: EffectContract) -> Iterator[str]:
     if safety == "transactional" and contract.adapter in {"http", "stripe", "mcp"}:
         yield (
             "safety = \"transactional\" does not go with"
-            f" adapter = \"{contract.adapter}\": a remote target cannot share the ledger's"
-            " transaction"
+            f" adapter = \"{contract.adapter}\": a remote target cannot share the"
+            " ledger's transaction"
         )
     if safety != "transactional" and contract.adapter == "sql":
         yield "adapter = \"sql\" needs safety = \"transactional\""

@@ -1,4 +1,4 @@
-"""Who an effect is: the caller's key, the payload's hash and the key that the target sees."""
+"""Who an effect is: the caller's key, the payload's hash, the key the target sees."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Mac(Protocol):
 def check_operation_key(key: object) -> str:
     """Accept a caller's key as it is: never trimmed, folded, generated or derived.
 
-    Refuses anything but 1 to 255 printable ASCII characters without a space at either end,
-    and what is no name of a business intent: a placeholder, an unfilled template, a part
+    Refuses anything but 1 to 255 printable ASCII characters without a space at either
+    end, and what names no business intent: a placeholder, an unfilled template, a part
     that is `None` or `undefined`. The message does not repeat the key.
 
     Raises:
@@ -69,7 +69,7 @@ def check_operation_key(key: object) -> str:
         )
     if _UNFILLED.search(key) or not _MISSING_PARTS.isdisjoint(re.split(r"[:/|]", key)):
         raise InvalidOperationKey(
-            "operation_key has a part that nothing has filled; a key must name one intent."
+            "operation_key has a part that nothing has filled; it must name one intent."
         )
     return key
 
@@ -83,8 +83,8 @@ def request_hash(
 ) -> bytes:
     """Bind the payload: SHA-256 over the canonical form of what the caller means.
 
-    `contract_name` and `contract_version` are those pinned in the stored row where the key
-    exists, so that a deploy is no drift. Fields outside the intent are left out.
+    `contract_name` and `contract_version` are those pinned in the stored row where the
+    key exists, so that a deploy is no drift. Fields outside the intent are left out.
 
     Raises:
         InvalidJson: the arguments are not strict JSON values.

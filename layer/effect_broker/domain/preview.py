@@ -1,4 +1,4 @@
-"""What of the arguments may stand in the clear: the declared names, and what the contract shows."""
+"""What of the arguments may stand in the clear: declared names, and what is shown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def preview(arguments: Mapping[str, Any], contract: EffectContract) -> str:
     fit 2,000 characters loses its shown values before its names.
     """
     declared = contract.arguments.get("properties", {})
-    masked = {
-        name if name in declared else MASK: MASK for name in arguments
-    }
+    masked = {name if name in declared else MASK: MASK for name in arguments}
     shown = dict(masked)
     for pointer in contract.redact.show:
         value = at_pointer(arguments, pointer)
