@@ -1,0 +1,1 @@
+"""What shows the broker at work: nothing here is imported by the package."""
