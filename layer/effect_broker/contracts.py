@@ -97,9 +97,7 @@ def contract_schema() -> dict[str, Any]:
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
         found = sorted(
-            file
-            for file in path.rglob("*")
-            if file.suffix in SUFFIXES and file.is_file()
+            file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file()
         )
         if not found:
             raise ContractInvalid(f"{path}: holds no .toml, .yaml or .yml file")

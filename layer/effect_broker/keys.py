@@ -99,9 +99,7 @@ def step_functions(
     return _step("sfn", (arn[6], arn[7]), (state,), occurrence)
 
 
-def langgraph(
-    thread_id: str, node: str, *, tool: str, occurrence: str | int = 0
-) -> str:
+def langgraph(thread_id: str, node: str, *, tool: str, occurrence: str | int = 0) -> str:
     """Name a tool call inside a LangGraph node: by thread, node, tool and its place.
 
     A resumed, retried or time-travelled node runs again from its start and must meet the

@@ -17,9 +17,7 @@ import orjson
 
 from effect_broker.domain.errors import InvalidJson
 
-JsonValue = (
-    None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
-)
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 DEPTH_MAX: Final = 64
 """Deeper nesting than any tool's arguments, and far below any recursion limit."""

@@ -43,10 +43,26 @@ from effect_broker.domain.pointer import MISSING, JsonPointer, at_pointer
 from effect_broker.domain.url_template import fill_url
 
 __all__ = [
-    "CLOCK_MARGIN", "Backoff", "Consistency", "ContractRulesBroken", "EffectContract",
-    "HttpTerms", "KeyFormat", "KeyRecords", "ListingTerms", "McpTerms", "Meaning",
-    "MeaningTable", "ProbeTerms", "Redaction", "SafetyClass", "SandboxTerms", "SecretRef",
-    "SimulatedTerms", "SqlTerms", "StripeTerms",
+    "CLOCK_MARGIN",
+    "Backoff",
+    "Consistency",
+    "ContractRulesBroken",
+    "EffectContract",
+    "HttpTerms",
+    "KeyFormat",
+    "KeyRecords",
+    "ListingTerms",
+    "McpTerms",
+    "Meaning",
+    "MeaningTable",
+    "ProbeTerms",
+    "Redaction",
+    "SafetyClass",
+    "SandboxTerms",
+    "SecretRef",
+    "SimulatedTerms",
+    "SqlTerms",
+    "StripeTerms",
 ]
 
 CLOCK_MARGIN: Final = timedelta(seconds=1)
@@ -241,7 +257,8 @@ class EffectContract(Terms):
     def redispatches_under_key(self) -> bool:
         """Whether the same key may be sent again after ambiguity, inside its horizon."""
         return self.safety is SafetyClass.IDEMPOTENT and self.key_records in {
-            KeyRecords.ALL_ANSWERS, KeyRecords.COMMITS,
+            KeyRecords.ALL_ANSWERS,
+            KeyRecords.COMMITS,
         }
 
     @property

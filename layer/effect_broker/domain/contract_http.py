@@ -28,8 +28,17 @@ _SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9/_.-]{0,254}")
 _STATUS: Final = re.compile(r"[2-5](?:xx|\d\d)(?:/.{1,128})?")
 
 CLIENT_HEADERS: Final = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "expect", "te",
-     "trailer", "upgrade", "accept-encoding"}
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "expect",
+        "te",
+        "trailer",
+        "upgrade",
+        "accept-encoding",
+    }
 )
 """Headers that the HTTP client alone sets: another value would change the framing."""
 
@@ -83,7 +92,7 @@ def _headers(headers: dict[str, str | SecretRef]) -> dict[str, str | SecretRef]:
             raise ValueError(f"{name} stands twice")
         if name.lower() in CREDENTIAL_HEADERS and isinstance(value, str):
             raise ValueError(
-                f"{name} is a credential: write {name} = {{ secret = \"a/name\" }}"
+                f'{name} is a credential: write {name} = {{ secret = "a/name" }}'
             )
     return headers
 

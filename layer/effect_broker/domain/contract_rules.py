@@ -85,30 +85,30 @@ def _class(contract: EffectContract) -> Iterator[str]:
     safety = contract.safety
     if safety != "transactional" and contract.settlement_bound is None:
         yield (
-            f"settlement_bound is required for safety = \"{safety}\": how long may a"
+            f'settlement_bound is required for safety = "{safety}": how long may a'
             " request still be on its way or in the target's queue?"
         )
     if safety == "idempotent" and contract.key_retention is None:
-        yield "key_retention is required for safety = \"idempotent\""
+        yield 'key_retention is required for safety = "idempotent"'
     if safety == "reconcilable" and contract.probe is None:
-        yield "probe is required for safety = \"reconcilable\""
+        yield 'probe is required for safety = "reconcilable"'
     if safety == "transactional" and contract.adapter in {"http", "stripe", "mcp"}:
         yield (
-            "safety = \"transactional\" does not go with"
-            f" adapter = \"{contract.adapter}\": a remote target cannot share the"
+            'safety = "transactional" does not go with'
+            f' adapter = "{contract.adapter}": a remote target cannot share the'
             " ledger's transaction"
         )
     if safety != "transactional" and contract.adapter == "sql":
-        yield "adapter = \"sql\" needs safety = \"transactional\""
+        yield 'adapter = "sql" needs safety = "transactional"'
     if safety in {"unsafe", "transactional"} and contract.key_generations > 1:
-        yield f"key_generations must be 1 for safety = \"{safety}\": there is no key"
+        yield f'key_generations must be 1 for safety = "{safety}": there is no key'
     proves = contract.key_records == "all_answers" or (
         contract.probe is not None and contract.probe.strongly_consistent
     )
     if contract.key_generations > 1 and not proves:
         yield (
-            "key_generations > 1 needs key_records = \"all_answers\" or a probe with"
-            " consistency = \"strong\": nothing else proves that the old key did not"
+            'key_generations > 1 needs key_records = "all_answers" or a probe with'
+            ' consistency = "strong": nothing else proves that the old key did not'
             " commit"
         )
 
@@ -116,7 +116,7 @@ def _class(contract: EffectContract) -> Iterator[str]:
 def _keys(contract: EffectContract) -> Iterator[str]:
     if contract.key_format.length > contract.key_max_length:
         yield (
-            f"key_format \"{contract.key_format}\" ({contract.key_format.length}"
+            f'key_format "{contract.key_format}" ({contract.key_format.length}'
             f" characters) does not fit key_max_length ({contract.key_max_length}); keys"
             " are never cut"
         )
@@ -131,7 +131,7 @@ def _keys(contract: EffectContract) -> Iterator[str]:
         yield from _no_key(contract)
     elif contract.safety in {"idempotent", "reconcilable"} and not http.carries_key:
         yield (
-            f"safety = \"{contract.safety}\" needs http.key_header, http.key_body or"
+            f'safety = "{contract.safety}" needs http.key_header, http.key_body or'
             " {downstream_key} in http.url: the target must see the key"
         )
     if http.key_body == "":
@@ -140,7 +140,7 @@ def _keys(contract: EffectContract) -> Iterator[str]:
         if http.body == "none":
             yield "http.key_body needs http.body"
         if http.body == "form" and len(pointer_tokens(http.key_body)) > 1:
-            yield "http.key_body must be a single field where http.body = \"form\""
+            yield 'http.key_body must be a single field where http.body = "form"'
         if property_at(contract.arguments, pointer_tokens(http.key_body)) is not None:
             yield "http.key_body stands where arguments declares a property of the caller"
 
@@ -150,24 +150,24 @@ def _no_key(contract: EffectContract) -> Iterator[str]:
     assert http is not None
     if http.carries_key:
         yield (
-            "safety = \"unsafe\" excludes http.key_header, http.key_body and"
+            'safety = "unsafe" excludes http.key_header, http.key_body and'
             " {downstream_key} in http.url: a key that the target does not honour invites"
             " repeats on the way"
         )
     for name in http.headers:
         if name.lower() in KEY_HEADERS:
-            yield f"safety = \"unsafe\" excludes the header {name} in http.headers"
+            yield f'safety = "unsafe" excludes the header {name} in http.headers'
 
 
 def _adapter(contract: EffectContract) -> Iterator[str]:
     for field in _BUILT_IN:
         given = getattr(contract, field) is not None
         if contract.adapter == field and not given and field in _TERMS_NEEDED:
-            yield f"adapter = \"{field}\" needs the table [{field}]"
+            yield f'adapter = "{field}" needs the table [{field}]'
         if given and contract.adapter in _BUILT_IN and contract.adapter != field:
-            yield f"[{field}] does not go with adapter = \"{contract.adapter}\""
+            yield f'[{field}] does not go with adapter = "{contract.adapter}"'
     if contract.options and contract.adapter in _BUILT_IN:
-        yield f"options are for adapters of one's own, not for \"{contract.adapter}\""
+        yield f'options are for adapters of one\'s own, not for "{contract.adapter}"'
     if contract.http is not None and not contract.http.meaning.entries:
         yield "http.meaning must list what the target's answers mean, one as committed"
 
@@ -197,7 +197,7 @@ def _urls(contract: EffectContract) -> Iterator[str]:
     if probe is None or contract.adapter != "http":
         return
     if probe.url is None or probe.found is None:
-        yield "adapter = \"http\" needs probe.url and probe.found in [probe]"
+        yield 'adapter = "http" needs probe.url and probe.found in [probe]'
     elif "downstream_key" not in placeholders(probe.url):
         yield (
             "probe.url must hold {downstream_key}: a lookup by anything else may find"
@@ -224,7 +224,7 @@ def _fillable(contract: EffectContract, field: str, url: str) -> Iterator[str]:
 def _arguments(contract: EffectContract) -> Iterator[str]:
     schema = contract.arguments
     if schema.get("type") != "object":
-        yield "arguments.type must be \"object\""
+        yield 'arguments.type must be "object"'
     if property_at(schema, ("operation_key",)) is not None:
         yield "arguments must not declare operation_key: the name is the broker's own"
     for name in contract.non_intent_fields:
@@ -264,5 +264,10 @@ def _complaint(
 
 
 _RULES: Final[tuple[Callable[[EffectContract], Iterator[str]], ...]] = (
-    _class, _keys, _adapter, _urls, _arguments, _headers,
+    _class,
+    _keys,
+    _adapter,
+    _urls,
+    _arguments,
+    _headers,
 )

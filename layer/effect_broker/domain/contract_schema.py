@@ -79,6 +79,4 @@ def _references(schema: Any) -> Iterator[Any]:
 
 
 def _pointer(path: Any) -> str:
-    return "".join(
-        "/" + str(step).replace("~", "~0").replace("/", "~1") for step in path
-    )
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

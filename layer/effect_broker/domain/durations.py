@@ -9,7 +9,11 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _MILLISECONDS: Final = {
-    "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
 }
 _PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")

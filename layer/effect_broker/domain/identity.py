@@ -23,9 +23,23 @@ _UNFILLED: Final = re.compile(
     r"\{[^{}]*\}|<[A-Za-z_][\w .-]*>|%\([^()]*\)[sd]|\[object \w+\]"
 )
 _PLACEHOLDERS: Final = frozenset(
-    {"null", "none", "nil", "undefined", "nan", "string", "operation_key",
-     "operation-key", "idempotency_key", "idempotency-key", "changeme", "placeholder",
-     "todo", "tbd", "n/a"}
+    {
+        "null",
+        "none",
+        "nil",
+        "undefined",
+        "nan",
+        "string",
+        "operation_key",
+        "operation-key",
+        "idempotency_key",
+        "idempotency-key",
+        "changeme",
+        "placeholder",
+        "todo",
+        "tbd",
+        "n/a",
+    }
 )
 """What forms, generated clients and schema examples send when nobody gave a key."""
 
