@@ -39,12 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     STATE.mkdir(parents=True, exist_ok=True)
     for folder in STATE.iterdir():
-        if _is_abandoned(folder):
-            _clear_away(folder)
+        _clear_away_if_abandoned(folder)
     os.environ[RUN_VARIABLE] = str(os.getpid())
     _run_folder().mkdir()
-    config.stash[_run_lock] = lock = (_run_folder() / "run.lock").open("w")
+    config.stash[_run_lock] = lock = (_run_folder() / "locking").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    # Only a locked file has the name that other runs look for.
+    (_run_folder() / "locking").rename(_run_folder() / "run.lock")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -208,17 +209,15 @@ def _prefix() -> str:
     return f"effect_broker_test_{os.environ[RUN_VARIABLE]}"
 
 
-def _is_abandoned(folder: Path) -> bool:
-    """Say whether no process holds the folder's lock any more."""
+def _clear_away_if_abandoned(folder: Path) -> None:
+    """Remove the folder of a run that ended without doing so, seen by its free lock."""
     try:
         with (folder / "run.lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        # Its maker is about to lock it, or about to have removed it.
-        return False
-    except BlockingIOError:
-        return False
-    return True
+            _clear_away(folder)
+    except (FileNotFoundError, BlockingIOError):
+        # Not locked yet, gone meanwhile, or in use.
+        return
 
 
 def _clear_away(folder: Path) -> None:
