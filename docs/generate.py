@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from docs.rendering import contract_fields, errors, guarantees, state_machine
+from docs.rendering import contract_fields, errors, guarantees, openapi, state_machine
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -28,9 +28,10 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "errors-tree": errors.tree,
     "errors-answers": errors.answers,
     "contract-fields": contract_fields.contract_fields,
+    "http-routes": openapi.routes,
 }
 
-FILES: Final[Mapping[str, Callable[[], str]]] = {}
+FILES: Final[Mapping[str, Callable[[], str]]] = {"docs/openapi.json": openapi.document}
 
 _PART: Final = re.compile(
     r"<!-- generated: (?P<name>\S+) -->\n.*?<!-- end generated -->", re.DOTALL
