@@ -1,4 +1,4 @@
-"""A correctness boundary for side-effecting tools: never send twice, never guess, never lie.
+"""A correctness boundary for side-effecting tools: never send twice, never guess or lie.
 
 Names are imported on first use, so that a Lambda handler pays only for what it touches.
 """

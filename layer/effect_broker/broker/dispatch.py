@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from effect_broker.ids import uuid7
-
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.measuring import Measuring
@@ -29,6 +27,7 @@ from effect_broker.domain.outcome import Ambiguous, Outcome
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
+from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Claim,
     ClaimOrder,

@@ -7,9 +7,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from effect_broker.domain.identity import downstream_key, request_hash
-
 from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.identity import downstream_key, request_hash
 from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent
 from effect_broker.domain.work import WorkState
 from effect_broker.ports import Deadline, KeyDeriver

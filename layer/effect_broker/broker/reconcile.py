@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from effect_broker.ids import uuid7
-
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.effects import deadline_after
 from effect_broker.broker.measuring import Measuring
@@ -37,6 +35,7 @@ from effect_broker.domain.recovery import (
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import Transition, transition
 from effect_broker.domain.work import WorkState
+from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     Claim,

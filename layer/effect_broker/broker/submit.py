@@ -12,15 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from effect_broker.domain.identity import (
-    check_operation_key,
-    differing_fields,
-    downstream_key,
-    request_hash,
-)
-from effect_broker.domain.preview import preview
-from effect_broker.ids import uuid7
-
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.payload import ARGUMENTS, open_arguments
 from effect_broker.broker.tenants import Tenants
@@ -32,7 +23,15 @@ from effect_broker.domain.errors import (
     PayloadDrift,
     UnknownTool,
 )
+from effect_broker.domain.identity import (
+    check_operation_key,
+    differing_fields,
+    downstream_key,
+    request_hash,
+)
 from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent, Reservation
+from effect_broker.domain.preview import preview
+from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     KeyDeriver,
