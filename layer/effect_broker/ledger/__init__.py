@@ -1,0 +1,1 @@
+"""The two stores behind `Ledger` and `Registry`: PostgreSQL, and memory for tests."""

@@ -1,0 +1,637 @@
+-- Work taken, or refused, with all that its holder needs; `disposition` is claimed, held, fenced or a refusal.
+CREATE TYPE effect_broker.claim_row AS (
+    disposition text,
+    detail text,
+    remaining boolean,
+    oldest_due_at timestamptz,
+    ledger_now timestamptz,
+    effect_id uuid,
+    tenant_id uuid,
+    operation_key text,
+    tool text,
+    request_hash bytea,
+    contract_id integer,
+    contract_name text,
+    contract_version text,
+    safety text,
+    downstream_key text,
+    hmac_key_id text,
+    arguments_ciphertext bytea,
+    data_key_id text,
+    preview text,
+    requested_by text,
+    trace_id text,
+    intent_created_at timestamptz,
+    status text,
+    version integer,
+    attempts integer,
+    unproven integer,
+    proven_through integer,
+    rejections integer,
+    retries integer,
+    redispatches integer,
+    probes integer,
+    key_generation integer,
+    proof_committed boolean,
+    due_at timestamptz,
+    settlement_at timestamptz,
+    horizon_at timestamptz,
+    submit_until timestamptz,
+    negative_at timestamptz,
+    unknown_since timestamptz,
+    created_at timestamptz,
+    claim_token uuid,
+    current_key text,
+    attempt_id uuid,
+    worker text,
+    started_at timestamptz,
+    send_deadline timestamptz,
+    scope_digest bytea
+);
+
+-- Why a due effect may not be sent at p_now; NULL where it may. The margin only ever forbids more.
+CREATE FUNCTION effect_broker.send_refusal(
+    p_now timestamptz, p_submit_until timestamptz, p_horizon_at timestamptz, p_scope_digest bytea,
+    p_scope_now bytea, p_attempt_ms bigint, p_settlement_ms bigint, p_margin_ms bigint
+) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE
+        WHEN p_scope_digest <> p_scope_now THEN 'scope_changed'
+        WHEN p_now > p_submit_until THEN 'submit_deadline'
+        WHEN p_now + (p_attempt_ms + p_settlement_ms + p_margin_ms) * interval '1 millisecond' > p_horizon_at
+            THEN 'horizon_over'
+    END
+$$;
+
+-- The tenants with due work, a few at a time after a tenant: one bounded look for each, so that neither a tenant with a
+-- million due effects nor a million dead index entries hides another.
+CREATE FUNCTION effect_broker.due_tenants(
+    p_lane smallint, p_due_from timestamptz, p_after uuid, p_limit integer
+) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY
+    SELECT t.tenant_id
+    FROM (
+        (SELECT a.tenant_id, 0 AS part FROM tenants a
+         WHERE a.tenant_id > p_after ORDER BY a.tenant_id LIMIT p_limit)
+        UNION ALL
+        (SELECT b.tenant_id, 1 AS part FROM tenants b
+         WHERE b.tenant_id <= p_after ORDER BY b.tenant_id LIMIT p_limit)
+    ) t
+    WHERE EXISTS (
+        SELECT FROM effect_work w
+        WHERE w.lane = p_lane AND w.tenant_id = t.tenant_id
+            AND w.due_at >= coalesce(p_due_from, '-infinity') AND w.due_at <= v_now
+    )
+    ORDER BY t.part, t.tenant_id
+    LIMIT p_limit;
+END
+$$;
+
+-- Due rows of a lane, locked. Each of p_tenants gets a share before the rest goes by age. SKIP LOCKED never waits, and a
+-- LIMIT beneath the lock, not above it, keeps the count.
+CREATE FUNCTION effect_broker.pick(
+    p_lane smallint, p_limit integer, p_contract_ids integer[], p_tenants uuid[], p_due_from timestamptz,
+    OUT picked uuid[], OUT oldest_due_at timestamptz
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_from timestamptz := coalesce(p_due_from, '-infinity');
+    v_share integer := greatest(1, p_limit / 8);
+    v_rest integer := p_limit;
+    v_more uuid[];
+    v_due_at timestamptz;
+BEGIN
+    picked := '{}';
+    IF cardinality(p_tenants) > 1 THEN
+        SELECT coalesce(array_agg(f.effect_id), '{}'), min(f.due_at) INTO picked, oldest_due_at
+        FROM (
+            SELECT due.effect_id, due.due_at
+            FROM unnest(p_tenants) t (tenant_id)
+            CROSS JOIN LATERAL (
+                SELECT w.effect_id, w.due_at
+                FROM effect_broker.effect_work w
+                WHERE w.lane = p_lane AND w.tenant_id = t.tenant_id
+                    AND w.due_at >= v_from AND w.due_at <= v_now AND w.contract_id = ANY (p_contract_ids)
+                ORDER BY w.due_at
+                LIMIT v_share
+                FOR UPDATE SKIP LOCKED
+            ) due
+            LIMIT p_limit
+        ) f;
+        v_rest := p_limit - cardinality(picked);
+    END IF;
+    IF v_rest > 0 THEN
+        WITH oldest AS MATERIALIZED (
+            SELECT w.effect_id, w.due_at
+            FROM effect_broker.effect_work w
+            WHERE w.lane = p_lane AND w.due_at >= v_from AND w.due_at <= v_now
+                AND w.contract_id = ANY (p_contract_ids) AND w.effect_id <> ALL (picked)
+            ORDER BY w.due_at
+            LIMIT v_rest
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT array_agg(o.effect_id), min(o.due_at) INTO v_more, v_due_at FROM oldest o;
+        picked := picked || v_more;
+        oldest_due_at := least(oldest_due_at, v_due_at);
+    END IF;
+    IF cardinality(picked) > p_limit THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB006', MESSAGE = 'More work was locked than the claim may take.';
+    END IF;
+END
+$$;
+
+-- Named rows of a lane that are due, locked by primary key: what a nudge asks for.
+CREATE FUNCTION effect_broker.pick_named(
+    p_lane smallint, p_limit integer, p_contract_ids integer[], p_effect_ids uuid[]
+) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_picked uuid[];
+BEGIN
+    WITH named AS MATERIALIZED (
+        SELECT w.effect_id
+        FROM effect_broker.effect_work w
+        WHERE w.effect_id = ANY (p_effect_ids) AND w.lane = p_lane AND w.due_at <= v_now
+            AND w.contract_id = ANY (p_contract_ids)
+        ORDER BY w.effect_id
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(n.effect_id), '{}') INTO v_picked FROM named n;
+    RETURN v_picked;
+END
+$$;
+
+-- Everything that stands in the way of a claim under this token: an operator's hold, a failover that may have lost
+-- commits, or a fence. The lock makes a settling connection wait for a commit that is still in flight.
+CREATE FUNCTION effect_broker.claim_obstacle(p_token uuid, OUT disposition text, OUT detail text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_control record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
+    SELECT c.dispatch_held, c.reason, c.timeline,
+        c.timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8) AS failed_over,
+        EXISTS (SELECT FROM effect_broker.claim_fences f WHERE f.token = p_token) AS fenced
+    INTO STRICT v_control
+    FROM effect_broker.ledger_control c;
+    IF v_control.fenced THEN
+        disposition := 'fenced';
+    ELSIF v_control.dispatch_held THEN
+        disposition := 'held';
+        detail := v_control.reason;
+    ELSIF v_control.failed_over THEN
+        disposition := 'held';
+        detail := 'The database failed over; commits may be lost.';
+        UPDATE effect_broker.ledger_control
+        SET dispatch_held = true, reason = detail, since = clock_timestamp();
+    END IF;
+END
+$$;
+
+-- The claims of a token, and beside them the picked rows that it did not take.
+CREATE FUNCTION effect_broker.claim_rows(
+    p_picked uuid[], p_token uuid, p_now timestamptz, p_remaining boolean, p_oldest_due_at timestamptz,
+    p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT
+        CASE
+            WHEN w.claim_token = p_token OR p_scope_digests IS NULL THEN 'claimed'
+            ELSE effect_broker.send_refusal(
+                greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest, t.scope_digest,
+                c.attempt_ms, c.settlement_ms, p_margin_ms
+            )
+        END,
+        NULL::text, p_remaining, p_oldest_due_at, greatest(p_now, w.last_event_at),
+        i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
+        c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
+        i.requested_by, i.trace_id, i.created_at,
+        w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
+        w.redispatches, w.probes, w.key_generation, w.proof_committed, nullif(w.due_at, 'infinity'),
+        w.settlement_at, w.horizon_at, w.submit_until, w.negative_at, w.unknown_since, w.created_at,
+        w.claim_token,
+        CASE WHEN w.key_generation = 1 THEN i.downstream_key ELSE g.downstream_key END,
+        a.attempt_id, a.worker, a.started_at, a.send_deadline, a.scope_digest
+    FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
+    JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
+    JOIN effect_broker.effect_intents i ON i.tenant_id = w.tenant_id AND i.effect_id = w.effect_id
+    JOIN effect_broker.contracts c ON c.contract_id = w.contract_id
+    LEFT JOIN unnest(p_contract_ids, p_scope_digests) t (contract_id, scope_digest)
+        ON t.contract_id = w.contract_id
+    LEFT JOIN effect_broker.effect_key_generations g
+        ON g.effect_id = w.effect_id AND g.generation = w.key_generation AND w.key_generation > 1
+    LEFT JOIN effect_broker.effect_attempts a
+        ON a.effect_id = w.effect_id AND a.ordinal = w.attempts AND w.status = 'dispatching'
+    ORDER BY p.place;
+END
+$$;
+
+-- Start the attempts of picked effects that may be sent: new status, counters, attempt row and event in one commit.
+CREATE FUNCTION effect_broker.start_attempts(
+    p_picked uuid[], p_now timestamptz, p_token uuid, p_worker text, p_attempt_ids uuid[],
+    p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
+) RETURNS void
+LANGUAGE sql AS $$
+    WITH candidate AS MATERIALIZED (
+        SELECT w.effect_id, w.status, w.head, greatest(p_now, w.last_event_at) AS at, w.version + 1 AS version,
+            w.attempts + 1 AS ordinal, p_attempt_ids[p.place] AS attempt_id, t.scope_digest, c.lease_ms,
+            c.attempt_ms, c.settlement_ms, c.retention_ms
+        FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
+        JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
+        JOIN effect_broker.contracts c ON c.contract_id = w.contract_id
+        JOIN unnest(p_contract_ids, p_scope_digests) t (contract_id, scope_digest)
+            ON t.contract_id = w.contract_id
+        WHERE effect_broker.send_refusal(
+            greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest, t.scope_digest,
+            c.attempt_ms, c.settlement_ms, p_margin_ms
+        ) IS NULL
+    ), event AS MATERIALIZED (
+        SELECT k.*, k.at + effect_broker.milliseconds(k.attempt_ms) AS send_deadline,
+            '{"ordinal":' || k.ordinal || '}' AS metadata,
+            effect_broker.event_digest(
+                k.head, k.effect_id, k.version, k.at, 'AttemptStarted', k.status, 'dispatching', p_worker,
+                '{"ordinal":' || k.ordinal || '}'
+            ) AS digest
+        FROM candidate k
+    ), work AS (
+        UPDATE effect_broker.effect_work w
+        SET status = 'dispatching', version = e.version, claim_token = p_token, attempts = e.ordinal,
+            unproven = w.unproven + 1, last_event_at = e.at, head = e.digest, negative_at = NULL,
+            due_at = e.at + effect_broker.milliseconds(e.lease_ms),
+            settlement_at = greatest(
+                w.settlement_at, e.send_deadline + effect_broker.milliseconds(e.settlement_ms)
+            ),
+            horizon_at = coalesce(w.horizon_at, e.at + effect_broker.milliseconds(e.retention_ms)),
+            scope_digest = coalesce(w.scope_digest, e.scope_digest)
+        FROM event e
+        WHERE w.effect_id = e.effect_id
+        RETURNING w.effect_id, w.key_generation
+    ), attempt AS (
+        INSERT INTO effect_broker.effect_attempts (
+            effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
+        )
+        SELECT e.effect_id, e.attempt_id, e.at, e.send_deadline, e.ordinal, e.version, w.key_generation, p_worker,
+            e.scope_digest
+        FROM work w
+        JOIN event e ON e.effect_id = w.effect_id
+    )
+    INSERT INTO effect_broker.effect_events (
+        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
+    )
+    SELECT e.effect_id, e.at, e.version, 'AttemptStarted', e.status, 'dispatching', p_worker, e.metadata, e.head,
+        e.digest
+    FROM event e
+$$;
+
+CREATE FUNCTION effect_broker.claim(
+    p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[],
+    p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[],
+    p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamptz
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_obstacle record;
+    v_row claim_row;
+    v_fitting integer[];
+    v_unsafe integer[];
+    v_picked uuid[];
+    v_kept uuid[];
+    v_oldest_due_at timestamptz;
+    v_remaining boolean;
+BEGIN
+    v_obstacle := claim_obstacle(p_token);
+    IF v_obstacle.disposition IS NOT NULL THEN
+        v_row.disposition := v_obstacle.disposition;
+        v_row.detail := v_obstacle.detail;
+        RETURN NEXT v_row;
+        RETURN;
+    END IF;
+    SELECT array_agg(c.contract_id), array_agg(c.contract_id) FILTER (WHERE c.safety = 'unsafe')
+    INTO v_fitting, v_unsafe
+    FROM contracts c
+    WHERE c.contract_id = ANY (p_contract_ids)
+        AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
+        AND (p_unsafe_limit > 0 OR c.safety <> 'unsafe');
+    IF v_fitting IS NULL THEN
+        RETURN;
+    END IF;
+    IF p_effect_ids IS NULL THEN
+        SELECT p.picked, p.oldest_due_at INTO v_picked, v_oldest_due_at
+        FROM pick(0::smallint, p_limit, v_fitting, p_tenants, p_due_from) p;
+    ELSE
+        v_picked := pick_named(0::smallint, p_limit, v_fitting, p_effect_ids);
+    END IF;
+    IF cardinality(v_picked) = 0 THEN
+        RETURN;
+    END IF;
+    v_remaining := cardinality(v_picked) = p_limit AND p_effect_ids IS NULL;
+    IF v_unsafe IS NOT NULL AND cardinality(v_picked) > p_unsafe_limit THEN
+        v_kept := without_excess(v_picked, v_unsafe, p_unsafe_limit);
+        IF cardinality(v_kept) < cardinality(v_picked) THEN
+            v_remaining := true;
+            IF p_effect_ids IS NULL AND v_fitting <> v_unsafe THEN
+                v_kept := v_kept || pick_safe(p_limit - cardinality(v_kept), v_fitting, v_unsafe, v_picked, p_due_from);
+            END IF;
+            v_picked := v_kept;
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT * FROM claim_picked(
+        v_picked, v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids, p_contract_ids, p_scope_digests,
+        p_margin_ms
+    );
+END
+$$;
+
+-- The clock is read here, when every lock is held.
+CREATE FUNCTION effect_broker.claim_picked(
+    p_picked uuid[], p_remaining boolean, p_oldest_due_at timestamptz, p_token uuid, p_worker text,
+    p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    PERFORM effect_broker.start_attempts(
+        p_picked, v_now, p_token, p_worker, p_attempt_ids, p_contract_ids, p_scope_digests, p_margin_ms
+    );
+    RETURN QUERY
+    SELECT * FROM effect_broker.claim_rows(
+        p_picked, p_token, v_now, p_remaining, p_oldest_due_at, p_contract_ids, p_scope_digests, p_margin_ms
+    );
+END
+$$;
+
+-- Picked rows with no more than p_limit unsafe ones among them, in their order.
+CREATE FUNCTION effect_broker.without_excess(p_picked uuid[], p_unsafe integer[], p_limit integer) RETURNS uuid[]
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(n.effect_id ORDER BY n.place), '{}')
+    FROM (
+        SELECT w.effect_id, p.place, w.contract_id = ANY (p_unsafe) AS unsafe,
+            row_number() OVER (PARTITION BY w.contract_id = ANY (p_unsafe) ORDER BY p.place) AS nth
+        FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
+        JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
+    ) n
+    WHERE NOT n.unsafe OR n.nth <= p_limit
+$$;
+
+-- Fill the places that unsafe effects left free; rows locked already are passed over.
+CREATE FUNCTION effect_broker.pick_safe(
+    p_limit integer, p_fitting integer[], p_unsafe integer[], p_passed uuid[], p_due_from timestamptz
+) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_safe integer[] := ARRAY(SELECT unnest(p_fitting) EXCEPT SELECT unnest(p_unsafe));
+    v_picked uuid[];
+BEGIN
+    SELECT p.picked INTO v_picked
+    FROM effect_broker.pick(0::smallint, p_limit + cardinality(p_passed), v_safe, NULL, p_due_from) p;
+    RETURN ARRAY(
+        SELECT p.effect_id FROM unnest(v_picked) WITH ORDINALITY AS p (effect_id, place)
+        WHERE p.effect_id <> ALL (p_passed) ORDER BY p.place LIMIT p_limit
+    );
+END
+$$;
+
+-- Settle a claim whose commit is unknown, by a write either way. The lock waits for a commit still in flight; a claim
+-- that is absent then can only find the fence.
+CREATE FUNCTION effect_broker.confirm_claim(p_token uuid) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_held uuid[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
+    SELECT coalesce(array_agg(w.effect_id), '{}') INTO v_held
+    FROM effect_work w
+    WHERE w.lane = 2 AND w.claim_token = p_token;
+    INSERT INTO claim_fences (token, found)
+    VALUES (p_token, cardinality(v_held) > 0)
+    ON CONFLICT (token) DO UPDATE SET fenced_at = clock_timestamp();
+    RETURN QUERY
+    SELECT * FROM claim_rows(v_held, p_token, clock_timestamp(), true, NULL, NULL, NULL, 0);
+END
+$$;
+
+-- Take due unknown effects for reconciliation. Unclaimed ones with proof of commit come back as they are, without a
+-- token: whoever holds their version settles them.
+CREATE FUNCTION effect_broker.claim_reconciliation(
+    p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_effect_ids uuid[],
+    p_tenants uuid[], p_due_from timestamptz
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_picked uuid[];
+    v_oldest_due_at timestamptz;
+    v_now timestamptz;
+BEGIN
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
+    IF EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN
+        RETURN;
+    END IF;
+    IF p_effect_ids IS NULL THEN
+        SELECT p.picked, p.oldest_due_at INTO v_picked, v_oldest_due_at
+        FROM pick(1::smallint, p_limit, p_contract_ids, p_tenants, p_due_from) p;
+    ELSE
+        v_picked := pick_named(1::smallint, p_limit, p_contract_ids, p_effect_ids);
+    END IF;
+    IF cardinality(v_picked) = 0 THEN
+        RETURN;
+    END IF;
+    v_now := clock_timestamp();
+    WITH event AS MATERIALIZED (
+        SELECT w.effect_id, w.status, w.head, w.version + 1 AS version, greatest(v_now, w.last_event_at) AS at,
+            c.lease_ms,
+            event_digest(
+                w.head, w.effect_id, w.version + 1, greatest(v_now, w.last_event_at), 'ReconciliationStarted',
+                w.status, 'reconciling', p_worker, '{}'
+            ) AS digest
+        FROM unnest(v_picked) p (effect_id)
+        JOIN effect_work w ON w.effect_id = p.effect_id
+        JOIN contracts c ON c.contract_id = w.contract_id
+        WHERE w.status = 'outcome_unknown'
+    ), work AS (
+        UPDATE effect_work w
+        SET status = 'reconciling', version = e.version, claim_token = p_token, last_event_at = e.at, head = e.digest,
+            due_at = e.at + milliseconds(e.lease_ms)
+        FROM event e
+        WHERE w.effect_id = e.effect_id
+    )
+    INSERT INTO effect_events (
+        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
+    )
+    SELECT e.effect_id, e.at, e.version, 'ReconciliationStarted', e.status, 'reconciling', p_worker, '{}', e.head,
+        e.digest
+    FROM event e;
+    RETURN QUERY
+    SELECT * FROM claim_rows(
+        v_picked, p_token, v_now, cardinality(v_picked) = p_limit, v_oldest_due_at, NULL, NULL, 0
+    );
+END
+$$;
+
+-- Extend leases still held under the token. The row is locked before the clock is read: after a long wait the new lease
+-- still lies ahead. No event, no version: a renewal says nothing about the world, and moves no send deadline.
+CREATE FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_ms bigint) RETURNS SETOF uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+BEGIN
+    PERFORM FROM effect_work w
+    WHERE w.effect_id = ANY (p_effect_ids) AND w.claim_token = p_token
+    ORDER BY w.effect_id
+    FOR UPDATE;
+    RETURN QUERY
+    UPDATE effect_work w
+    SET due_at = greatest(w.due_at, clock_timestamp() + milliseconds(p_lease_ms))
+    WHERE w.effect_id = ANY (p_effect_ids) AND w.claim_token = p_token
+    RETURNING w.effect_id;
+END
+$$;
+
+-- A lapsed lease is an unknown outcome, never permission to run again. No ending is written: the sender may still know.
+CREATE FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint)
+RETURNS TABLE (tenant_id uuid, effect_id uuid, status text, safety text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_lapsed uuid[];
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    WITH lapsed AS MATERIALIZED (
+        SELECT w.effect_id
+        FROM effect_work w
+        WHERE w.lane = 2 AND w.due_at < v_now - milliseconds(p_margin_ms)
+        ORDER BY w.due_at
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT array_agg(l.effect_id) INTO v_lapsed FROM lapsed l;
+    IF v_lapsed IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH old AS MATERIALIZED (
+        SELECT w.effect_id, w.status, w.head, w.version + 1 AS version, greatest(v_now, w.last_event_at) AS at,
+            c.safety, w.proof_committed,
+            CASE WHEN w.status = 'dispatching' THEN 'OutcomeLost' ELSE 'ReconciliationInterrupted' END::event_type
+                AS type
+        FROM unnest(v_lapsed) l (effect_id)
+        JOIN effect_work w ON w.effect_id = l.effect_id
+        JOIN contracts c ON c.contract_id = w.contract_id
+    ), event AS MATERIALIZED (
+        SELECT o.*, event_digest(
+            o.head, o.effect_id, o.version, o.at, o.type, o.status, 'outcome_unknown', 'sweep',
+            '{"reason":"lease_expired"}'
+        ) AS digest
+        FROM old o
+    ), stored AS (
+        INSERT INTO effect_events (
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
+        )
+        SELECT e.effect_id, e.at, e.version, e.type, e.status, 'outcome_unknown', 'sweep',
+            '{"reason":"lease_expired"}', e.head, e.digest
+        FROM event e
+    )
+    UPDATE effect_work w
+    SET status = 'outcome_unknown', version = e.version, claim_token = NULL, last_event_at = e.at, head = e.digest,
+        unknown_since = coalesce(w.unknown_since, e.at),
+        due_at = CASE WHEN e.safety = 'unsafe' AND NOT e.proof_committed THEN 'infinity' ELSE e.at END
+    FROM event e
+    WHERE w.effect_id = e.effect_id
+    RETURNING w.tenant_id, w.effect_id, e.status::text, e.safety::text;
+END
+$$;
+
+-- Unclaimed effects past their submit deadline, whoever could dispatch them. They have been due the longest, so the
+-- look ends after a bounded number of due rows.
+CREATE FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_looked_at integer := 20 * p_limit;
+    v_overdue uuid[];
+BEGIN
+    SELECT array_agg(d.effect_id) INTO v_overdue
+    FROM (
+        SELECT o.effect_id
+        FROM (
+            SELECT w.effect_id, w.submit_until
+            FROM effect_work w
+            WHERE w.lane = 0 AND w.due_at <= v_now
+            ORDER BY w.due_at
+            LIMIT v_looked_at
+        ) o
+        WHERE o.submit_until < v_now - milliseconds(p_margin_ms)
+        LIMIT p_limit
+    ) d;
+    RETURN QUERY
+    SELECT * FROM claim_rows(v_overdue, NULL, v_now, false, NULL, NULL, NULL, 0);
+END
+$$;
+
+-- Stop every dispatch claim.
+CREATE FUNCTION effect_broker.hold_dispatch(p_reason text) RETURNS void
+LANGUAGE sql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+    UPDATE ledger_control
+    SET dispatch_held = true, reason = p_reason, since = clock_timestamp()
+    WHERE NOT dispatch_held
+$$;
+
+-- Let dispatch go on, and take the timeline as it is now for the one to watch.
+CREATE FUNCTION effect_broker.release_dispatch(p_actor text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    UPDATE ledger_control
+    SET dispatch_held = false, released_by = p_actor, released_at = clock_timestamp(),
+        timeline = CASE WHEN timeline IS NOT NULL THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+    WHERE dispatch_held;
+    RETURN FOUND;
+END
+$$;
+
+-- Where the engine tells its timeline (Aurora's storage does not lose commits in a failover, and may not), watch it.
+DO $$
+BEGIN
+    UPDATE effect_broker.ledger_control SET timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8);
+EXCEPTION WHEN OTHERS THEN
+    NULL;
+END
+$$;

@@ -1,0 +1,91 @@
+-- Operators' writes to the registry, as functions: the application holds no right on the tables but to read them.
+
+CREATE FUNCTION effect_broker.create_tenant(
+    p_tenant_id uuid, p_slug text, p_name text, p_hmac_key_id text, OUT stored effect_broker.tenants, OUT created boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    LOOP
+        INSERT INTO tenants (tenant_id, slug, name, hmac_key_id) VALUES (p_tenant_id, p_slug, p_name, p_hmac_key_id)
+        ON CONFLICT (slug) DO NOTHING
+        RETURNING * INTO stored;
+        created := FOUND;
+        EXIT WHEN FOUND;
+        SELECT * INTO stored FROM tenants t WHERE t.slug = p_slug;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION effect_broker.set_tenant_disabled(p_tenant_id uuid, p_disabled boolean) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    UPDATE tenants
+    SET disabled_at = CASE WHEN p_disabled THEN coalesce(disabled_at, clock_timestamp()) END
+    WHERE tenant_id = p_tenant_id;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION effect_broker.add_api_key(
+    p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamptz
+) RETURNS void
+LANGUAGE sql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+    INSERT INTO api_keys (key_id, tenant_id, secret_hash, scopes, expires_at)
+    VALUES (p_key_id, p_tenant_id, p_secret_hash, p_scopes, p_expires_at)
+$$;
+
+-- The first revocation stands: its instant is evidence.
+CREATE FUNCTION effect_broker.revoke_api_key(p_key_id text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    UPDATE api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE key_id = p_key_id;
+    RETURN FOUND;
+END
+$$;
+
+-- Add a contract version or return the equal one, and route its tool to it. One with another digest changes nothing:
+-- the caller sees it and refuses.
+CREATE FUNCTION effect_broker.publish_contract(
+    p_tool text, p_name text, p_version text, p_document bytea, p_digest bytea, p_safety text, p_attempt_ms bigint,
+    p_lease_ms bigint, p_settlement_ms bigint, p_retention_ms bigint, p_submit_ms bigint,
+    OUT contract_id integer, OUT digest bytea, OUT created boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+DECLARE
+    v_tool text;
+BEGIN
+    LOOP
+        SELECT c.contract_id, c.digest, c.tool INTO contract_id, digest, v_tool
+        FROM contracts c WHERE c.name = p_name AND c.version = p_version;
+        created := false;
+        EXIT WHEN FOUND;
+        INSERT INTO contracts AS c (
+            tool, name, version, document, digest, safety, attempt_ms, lease_ms, settlement_ms, retention_ms, submit_ms
+        )
+        VALUES (
+            p_tool, p_name, p_version, p_document, p_digest, p_safety::safety_class, p_attempt_ms, p_lease_ms,
+            p_settlement_ms, p_retention_ms, p_submit_ms
+        )
+        ON CONFLICT ON CONSTRAINT contracts_name_version_key DO NOTHING
+        RETURNING c.contract_id, c.digest, c.tool INTO contract_id, digest, v_tool;
+        created := FOUND;
+        EXIT WHEN FOUND;
+    END LOOP;
+    IF digest = p_digest THEN
+        INSERT INTO contract_routes AS r (tool, contract_id) VALUES (v_tool, contract_id)
+        ON CONFLICT (tool) DO UPDATE SET contract_id = excluded.contract_id, routed_at = clock_timestamp()
+        WHERE r.contract_id <> excluded.contract_id;
+    END IF;
+END
+$$;
