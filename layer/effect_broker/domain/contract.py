@@ -295,7 +295,9 @@ class EffectContract(Terms):
             raise InvalidArguments(
                 "The place of the downstream key is taken.", pointers=(key_body,)
             )
-        fill_url(self.http.url, {"arguments": arguments, "downstream_key": "k"})
+        for url in (self.http.url, self.probe and self.probe.url):
+            if url:
+                fill_url(url, {"arguments": arguments, "downstream_key": "k"})
 
     @cached_property
     def canonical_document(self) -> bytes:

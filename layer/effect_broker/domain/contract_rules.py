@@ -50,7 +50,7 @@ def _times(contract: EffectContract, margin: timedelta) -> Iterator[str]:
     shown = format_duration
     for field, span in (
         ("attempt_timeout", contract.attempt_timeout),
-        ("probe.timeout", contract.probe_timeout if contract.probe else _NOTHING),
+        ("probe.timeout", (contract.probe and contract.probe.timeout) or _NOTHING),
     ):
         if span + margin > contract.lease:
             yield (
