@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from effect_broker.domain.errors import EffectBrokerError
@@ -63,7 +64,22 @@ async def _broker_refused(request: Request, error: Exception) -> Response:
 async def _framework_refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = _DETAILS.get(error.status_code, error.detail)
-    return problem_response(framework_problem(error.status_code, detail, error.headers))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    return problem_response(framework_problem(error.status_code, detail, headers))
+
+
+def _methods(request: Request) -> list[str]:
+    """Return what the path takes over all its routes; the framework names the first's."""
+    return [
+        method
+        for method in ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
 
 
 async def _parameters_refused(request: Request, error: Exception) -> Response:

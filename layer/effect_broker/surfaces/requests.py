@@ -93,6 +93,16 @@ class Fields:
             return value
         return ""
 
+    def texts(self, name: str) -> list[str]:
+        """Read a list of strings that must be there."""
+        value = self._present(name, required=True)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(it, str) for it in value):
+            self.complain(name, "must be a list of strings")
+            return []
+        return value
+
     def mapping(self, name: str) -> Mapping[str, Any]:
         """Read a JSON object that must be there."""
         value = self._present(name, required=True)

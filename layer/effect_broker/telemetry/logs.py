@@ -100,8 +100,9 @@ def describe_exception(error: BaseException) -> dict[str, Any]:
     described: dict[str, Any] = {"class": type(error).__qualname__, "places": places}
     if isinstance(error, EffectBrokerError):
         described |= {"code": error.code, "text": error.message}
-    cause = error.__cause__ or error.__context__
-    if cause is not None and not error.__suppress_context__:
+    context = None if error.__suppress_context__ else error.__context__
+    cause = error.__cause__ or context
+    if cause is not None:
         described["after"] = type(cause).__qualname__
     return described
 

@@ -1,0 +1,42 @@
+"""reconcile: asks about lost answers; its sweep ends lapsed leases first."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+from effect_broker.domain.errors import EffectBrokerError
+from effect_broker.surfaces.lambda_environment import (
+    LambdaContext,
+    LambdaEnvironment,
+    remaining,
+)
+from effect_broker.surfaces.refusing import raise_defect, raise_refusal
+from effect_broker.surfaces.working import work
+from effect_broker.wiring.workers import Workers
+
+_environment = LambdaEnvironment()
+
+
+def handler(event: Any, context: LambdaContext) -> Any:
+    """Reconcile the nudged effects, or sweep and reconcile whatever is due."""
+    with _environment.invocation():
+        try:
+            workers = _workers()
+            return _environment.run(
+                work(
+                    event,
+                    workers.reconciler,
+                    partial(remaining, context),
+                    before_sweep=workers.sweep,
+                )
+            )
+        except EffectBrokerError as error:
+            raise_refusal(error)
+        except Exception as error:
+            raise_defect(error)
+
+
+@cache
+def _workers() -> Workers:
+    return Workers(_environment.core, "reconcile")

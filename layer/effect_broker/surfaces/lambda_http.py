@@ -1,0 +1,69 @@
+"""HTTP events of API Gateway and function URLs, served by the application as it is."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI
+from mangum import Mangum
+
+from effect_broker.domain.errors import EffectBrokerError
+from effect_broker.surfaces.problem import (
+    MEDIA_TYPE,
+    internal_problem,
+    problem_of,
+)
+
+_log: Final = logging.getLogger(__name__)
+
+
+def is_http(event: object) -> bool:
+    """Say whether an event is a request that came through a gateway."""
+    return isinstance(event, Mapping) and isinstance(event.get("requestContext"), Mapping)
+
+
+class LambdaHttp:
+    """Serves HTTP events on the environment's loop; no start-up work runs per request."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._mangum = Mangum(
+            app, lifespan="off", text_mime_types=["text/", "application/json", MEDIA_TYPE]
+        )
+
+    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Return the gateway's answer to one event."""
+        return self._mangum({**event, **_body_as_bytes(event)}, context)
+
+
+def answer_failure(error: Exception) -> dict[str, Any]:
+    """Answer a request that met no application, or one that could not serve it."""
+    problem = internal_problem()
+    if isinstance(error, EffectBrokerError):
+        problem = problem_of(error)
+    _log.error(
+        "request met no application",
+        exc_info=error,
+        extra={"occurrence": problem.members.get("instance")},
+    )
+    return {
+        "statusCode": problem.status,
+        "headers": {"content-type": MEDIA_TYPE, **problem.headers},
+        "body": problem.body().decode("ascii"),
+        "isBase64Encoded": False,
+    }
+
+
+def _body_as_bytes(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Hand a text body on as bytes, whatever it holds.
+
+    The runtime may have read an escaped half of a surrogate pair into it, on which the
+    adapter would end the request: the strict parser is to refuse it instead.
+    """
+    body = event.get("body")
+    if not isinstance(body, str) or event.get("isBase64Encoded"):
+        return {}
+    encoded = base64.b64encode(body.encode("utf-8", "surrogatepass"))
+    return {"body": encoded.decode("ascii"), "isBase64Encoded": True}

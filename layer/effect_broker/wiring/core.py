@@ -1,0 +1,138 @@
+"""What every process of the broker stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.facade import EffectBroker
+from effect_broker.broker.inspecting import Inspector
+from effect_broker.broker.measuring import Measuring
+from effect_broker.broker.resolving import Resolver
+from effect_broker.broker.submit import Submitter
+from effect_broker.broker.tenants import Tenants
+from effect_broker.cipher import AesGcmCipher, Keyring
+from effect_broker.clock import SystemClock
+from effect_broker.domain.contract import CLOCK_MARGIN
+from effect_broker.domain.errors import SchemaMismatch
+from effect_broker.ledger.connection import Connections
+from effect_broker.ledger.postgres import PostgresLedger
+from effect_broker.ledger.registry import PostgresRegistry
+from effect_broker.ports import Meter, Nudger
+from effect_broker.settings import Settings
+from effect_broker.wiring.sources import conninfo, keyring_text
+
+LAMBDA_CONNECTIONS: Final = 1
+"""One connection an environment: reserved concurrency then bounds the database's."""
+
+PROCESS_CONNECTIONS: Final = 4
+"""A plain process serves many requests at once; more only queue inside the database."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """The parts that a surface needs, each made when it is first asked for."""
+
+    settings: Settings
+    meter: Meter
+    connections_max: int = LAMBDA_CONNECTIONS
+
+    @cached_property
+    def clock(self) -> SystemClock:
+        """The host's clocks."""
+        return SystemClock()
+
+    @cached_property
+    def connections(self) -> Connections:
+        """The connections to the writer, opened when first used."""
+        return Connections(conninfo(self.settings), limit=self.connections_max)
+
+    @cached_property
+    def ledger(self) -> PostgresLedger:
+        """The only authority."""
+        return PostgresLedger(self.connections)
+
+    @cached_property
+    def registry(self) -> PostgresRegistry:
+        """Tenants, keys and contracts."""
+        return PostgresRegistry(self.connections)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The published contracts, kept briefly."""
+        return Catalog(self.registry, self.clock)
+
+    @cached_property
+    def keyring(self) -> Keyring:
+        """The keys of this process; read once.
+
+        Raises:
+            SettingsInvalid: no keyring is named.
+            SecretNotFound: the named secret cannot be read.
+            CipherError: what was read is no keyring.
+        """
+        return Keyring.from_json(keyring_text(self.settings))
+
+    @cached_property
+    def cipher(self) -> AesGcmCipher:
+        """Seals what is stored and derives downstream keys."""
+        return AesGcmCipher(self.keyring)
+
+    @cached_property
+    def nudger(self) -> Nudger:
+        """Hints over SQS; silent where no queue is named."""
+        from effect_broker.aws.nudges import SqsNudger
+
+        return SqsNudger(
+            dispatch_queue_url=self.settings.dispatch_queue_url,
+            reconcile_queue_url=self.settings.reconcile_queue_url,
+        )
+
+    @cached_property
+    def measuring(self) -> Measuring:
+        """Counts what dispatch and reconciliation did."""
+        return Measuring(self.meter)
+
+    @cached_property
+    def broker(self) -> EffectBroker:
+        """The use cases that surfaces call; no adapter is reachable from them."""
+        return EffectBroker(
+            submitter=Submitter(
+                ledger=self.ledger,
+                catalog=self.catalog,
+                tenants=Tenants(self.registry, self.clock),
+                cipher=self.cipher,
+                deriver=self.cipher,
+                nudger=self.nudger,
+                meter=self.meter,
+            ),
+            inspector=Inspector(
+                self.ledger, self.catalog, self.cipher, clock_margin=CLOCK_MARGIN
+            ),
+            resolver=Resolver(
+                ledger=self.ledger,
+                catalog=self.catalog,
+                cipher=self.cipher,
+                deriver=self.cipher,
+                nudger=self.nudger,
+                measuring=self.measuring,
+                clock_margin=CLOCK_MARGIN,
+            ),
+            catalog=self.catalog,
+            clock=self.clock,
+        )
+
+    async def check_ready(self) -> None:
+        """Accept a ledger that can be reached and has this release's schema.
+
+        Raises:
+            LedgerUnavailable: it cannot be reached.
+            SchemaMismatch: its schema is older or newer.
+        """
+        state = await self.ledger.schema_state()
+        if state != "ok":
+            raise SchemaMismatch(
+                "The ledger's schema is older or newer than this release."
+            )
