@@ -120,7 +120,8 @@ class StepResult:
 
     `FENCED`: the claim is lost; an ending that came with the step was kept as late
     evidence (`late_recorded`). `PROOF_STANDS`: proof of commit forbids this arrow;
-    nothing written. `version` is the effect's version after the call.
+    nothing written. `version` is the effect's version after the call. `contradicted`: the
+    late evidence speaks against a terminal state, and an operator must look.
     """
 
     effect_id: UUID
@@ -129,6 +130,7 @@ class StepResult:
     work: WorkState | None = None
     now: datetime | None = None
     late_recorded: bool = False
+    contradicted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,24 @@ class Resolution:
     observed_at: datetime | None
     sealed: bytes
     data_key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchHold:
+    """Why no effect may be claimed for dispatch, and since when."""
+
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCount:
+    """How many effects of a contract are unproved, over all tenants, and the oldest."""
+
+    contract: str
+    tool: str
+    count: int
+    oldest_age_seconds: float
 
 
 class Ledger(Protocol):

@@ -22,6 +22,7 @@ from effect_broker.ledger import rows
 from effect_broker.ledger.composite import rows as composite_rows
 from effect_broker.ledger.connection import Call, ConnectionLost, Connections, Row
 from effect_broker.ledger.fairness import Turns
+from effect_broker.ledger.operating import PostgresOperating
 from effect_broker.ledger.queries import statements
 from effect_broker.ledger.reads import PostgresReads
 from effect_broker.ports import (
@@ -30,6 +31,7 @@ from effect_broker.ports import (
     Lapsed,
     Refused,
     Reserved,
+    Resolution,
     Step,
     StepResult,
     StepStatus,
@@ -42,7 +44,7 @@ STEP_TRIES: Final = 3
 """How often a step is written again because its effect moved between write and read."""
 
 
-class PostgresLedger(PostgresReads):
+class PostgresLedger(PostgresReads, PostgresOperating):
     """`Ledger` on PostgreSQL 16 or later."""
 
     def __init__(self, connections: Connections) -> None:
@@ -121,6 +123,27 @@ class PostgresLedger(PostgresReads):
             results |= await self._results(live, found)
         return [results[step.effect_id] for step in steps]
 
+    async def resolve(self, step: Step, resolution: Resolution) -> StepResult:
+        """Write an operator's decision once; its id stands in the event too.
+
+        Raises:
+            LedgerUnavailable: repeat with the same decision_id.
+        """
+        arrow = step.transition
+        named = {**arrow.metadata, "decision_id": resolution.decision_id}
+        decided = replace(step, transition=replace(arrow, metadata=named))
+        terminal = arrow.new in TERMINAL
+        found = await self._operate(
+            "resolve_finish" if terminal else "resolve_defer",
+            {
+                "step": rows.finishing(decided, uuid7())
+                if terminal
+                else rows.deferral(decided),
+                "decision": rows.decision(resolution),
+            },
+        )
+        return await self._result(decided, found[0])
+
     async def renew(
         self, token: UUID, effect_ids: Sequence[UUID], lease: timedelta
     ) -> frozenset[UUID]:
@@ -188,6 +211,7 @@ class PostgresLedger(PostgresReads):
             status=StepStatus(row.outcome),
             version=row.version,
             late_recorded=row.late_recorded,
+            contradicted=row.contradicted,
         )
         if result.status not in (StepStatus.STALE, StepStatus.PROOF_STANDS):
             return result

@@ -9,12 +9,24 @@ from uuid import UUID
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.receipt import Receipt
+from effect_broker.domain.status import EffectStatus
 from effect_broker.ledger import rows
 from effect_broker.ledger.connection import Call, Connections, Row
 from effect_broker.ledger.queries import statements
-from effect_broker.ports import Reserved, Snapshot
+from effect_broker.ports import EffectQuery, Reserved, Snapshot, UnknownCount
 
-_SQL: Final = statements("effects")
+_SQL: Final = {**statements("effects"), **statements("pages")}
+
+_S = EffectStatus
+_LANES: Final[Mapping[EffectStatus, Sequence[int]]] = {
+    _S.PREPARED: (0, 1),
+    _S.RETRYABLE: (0, 1),
+    _S.OUTCOME_UNKNOWN: (1,),
+    _S.DISPATCHING: (2,),
+    _S.RECONCILING: (2,),
+    _S.MANUAL_REVIEW: (3, 1),
+}
+"""Where effects of a live status wait; proof of commit moves them to lane 1."""
 
 
 class PostgresReads:
@@ -50,9 +62,51 @@ class PostgresReads:
         found = await self._read("receipt", _effect(tenant_id, effect_id))
         return rows.receipt(found[0]) if found else None
 
+    async def page(self, tenant_id: UUID, query: EffectQuery) -> Sequence[Snapshot]:
+        """List effects by keyset, newest first."""
+        parameters = {
+            "tenant_id": tenant_id,
+            "after": query.after,
+            "status": query.status,
+            "tool": query.tool,
+            "prefix": query.operation_prefix,
+            "older_than_ms": None
+            if query.older_than is None
+            else rows.milliseconds(query.older_than),
+            "limit": query.limit,
+            "lanes": list(_LANES.get(query.status, ())) if query.status else [],
+        }
+        found = await self._read(_page_statement(query), parameters)
+        return list(map(rows.snapshot, found))
+
+    async def contradictions(
+        self, tenant_id: UUID, *, limit: int = 50, after: UUID | None = None
+    ) -> Sequence[Snapshot]:
+        """List terminal effects against which late evidence speaks, newest first."""
+        found = await self._read(
+            "contradictions", {"tenant_id": tenant_id, "limit": limit, "after": after}
+        )
+        return list(map(rows.snapshot, found))
+
+    async def unknown_summary(self) -> Sequence[UnknownCount]:
+        """Count unproved effects over all tenants, by contract; for operators' gauges."""
+        found = await self._read("unknown_summary", {})
+        return [
+            UnknownCount(row.contract, row.tool, row.effects, row.oldest_age_seconds)
+            for row in found
+        ]
+
     async def _read(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
         return await self._connections.fetch_again(Call(_SQL[name], dict(parameters)))
 
 
 def _effect(tenant_id: UUID, effect_id: UUID) -> dict[str, UUID]:
     return {"tenant_id": tenant_id, "effect_id": effect_id}
+
+
+def _page_statement(query: EffectQuery) -> str:
+    if query.unknown:
+        return "page_unknown"
+    if query.status in _LANES:
+        return "page_live"
+    return "page_failed" if query.status is EffectStatus.FAILED_FINAL else "page"

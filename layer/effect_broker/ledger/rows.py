@@ -17,7 +17,7 @@ from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.work import WorkState
 from effect_broker.ledger.composite import row, text_array
 from effect_broker.ledger.connection import Row
-from effect_broker.ports import Claim, Refused, Reserved, Snapshot, Step
+from effect_broker.ports import Claim, Refused, Reserved, Resolution, Snapshot, Step
 
 REASON_LENGTH_MAX: Final = 1000
 """Reasons come from targets too; what is cut is prose, never an identity."""
@@ -269,6 +269,18 @@ def deferral(step: Step) -> str:
         None if arrow.fresh_deadline is None else milliseconds(arrow.fresh_deadline),
         arrow.downstream_key,
         _ending(step),
+    )
+
+
+def decision(taken: Resolution) -> str:
+    """Write an operator's decision as `effect_broker.decision`."""
+    return row(
+        taken.decision_id,
+        taken.decision,
+        taken.actor,
+        taken.observed_at,
+        taken.sealed,
+        taken.data_key_id,
     )
 
 

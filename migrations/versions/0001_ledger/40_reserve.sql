@@ -26,15 +26,15 @@ SELECT
         ELSE r.kind::text
     END AS shown_status,
     e.sequence AS shown_version, e.at AS updated_at, e.metadata AS last_metadata,
-    w.effect_id IS NOT NULL AS live, w.lane,
+    w.effect_id IS NOT NULL AS live, w.lane, r.kind::text AS receipt_kind, p.compensated_by,
     w.status::text AS status, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
     w.redispatches, w.probes, w.key_generation, w.proof_committed, nullif(w.due_at, 'infinity') AS due_at,
     w.settlement_at, w.horizon_at, w.submit_until, w.negative_at, w.unknown_since, w.created_at
 FROM effect_broker.effect_intents i
 JOIN effect_broker.contracts c ON c.contract_id = i.contract_id
 LEFT JOIN effect_broker.effect_work w ON w.effect_id = i.effect_id AND w.tenant_id = i.tenant_id
-LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = i.effect_id
-LEFT JOIN effect_broker.effect_compensations p ON p.effect_id = i.effect_id
+LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = i.effect_id AND r.tenant_id = i.tenant_id
+LEFT JOIN effect_broker.effect_compensations p ON p.effect_id = i.effect_id AND p.tenant_id = i.tenant_id
 CROSS JOIN LATERAL (
     SELECT v.sequence, v.at, v.metadata
     FROM effect_broker.effect_events v

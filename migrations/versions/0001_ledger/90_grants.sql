@@ -1,0 +1,20 @@
+-- The application's rights: the steps, and reading.
+RESET ROLE;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA effect_broker FROM PUBLIC;
+GRANT USAGE ON SCHEMA effect_broker TO effect_broker_app;
+GRANT SELECT ON ALL TABLES IN SCHEMA effect_broker TO effect_broker_app;
+
+DO $$
+DECLARE
+    v_function text;
+BEGIN
+    FOREACH v_function IN ARRAY ARRAY[
+        'reserve', 'claim', 'confirm_claim', 'claim_reconciliation', 'due_tenants', 'finish', 'defer', 'renew',
+        'expire_leases', 'overdue', 'hold_dispatch', 'release_dispatch', 'resolve_finish', 'resolve_defer',
+        'compensate', 'create_tenant', 'set_tenant_disabled', 'add_api_key', 'revoke_api_key', 'publish_contract'
+    ] LOOP
+        EXECUTE 'GRANT EXECUTE ON FUNCTION effect_broker.' || quote_ident(v_function) || ' TO effect_broker_app';
+    END LOOP;
+END
+$$;
