@@ -10,16 +10,17 @@ import aws_cdk as cdk
 import cdk_nag
 
 from infra.config import Config
-from infra.layer import built_layer
 from infra.packaging import FUNCTIONS
 from infra.stacks.broker import BrokerStack
+
+# CDK would tag it, and CloudFormation's schema refuses the property.
+UNTAGGABLE = ["AWS::RDS::DBProxyTargetGroup"]
 
 
 def build(
     context: Mapping[str, Any] | None = None,
     *,
     outdir: Path | None = None,
-    layer: Path | None = None,
     functions: Path = FUNCTIONS,
 ) -> cdk.App:
     """Make the app for one deployment; nothing is looked up in any account.
@@ -28,10 +29,13 @@ def build(
         ConfigError: the context asks for something that cannot be deployed.
     """
     app = cdk.App(context=dict(context or {}), outdir=str(outdir) if outdir else None)
-    config = Config.from_context(app.node.get_all_context(), layer=layer or built_layer())
+    config = Config.from_context(app.node.get_all_context())
     stack = BrokerStack(app, "Broker", config=config, functions=functions)
-    cdk.Tags.of(stack).add("application", "effect-broker")
-    cdk.Tags.of(stack).add("environment", config.environment)
+    for tag, value in (
+        ("application", "effect-broker"),
+        ("environment", config.environment),
+    ):
+        cdk.Tags.of(stack).add(tag, value, exclude_resource_types=UNTAGGABLE)
     if not config.local:
         cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
     return app

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".local"
 CDK_SCRIPT = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
-_INHERITED = ("HOME", "LANG", "LC_ALL", "TERM", "USER", "NODE_EXTRA_CA_CERTS")
+_INHERITED = ("LANG", "LC_ALL", "TERM", "USER", "NODE_EXTRA_CA_CERTS")
 
 
 def node_folder() -> Path | None:
@@ -30,21 +30,22 @@ def search_path() -> str:
 
 
 def cdk_environment() -> dict[str, str]:
-    """What the CDK command and the app may see: no profile, no account, no home folder.
+    """What the CDK command and the app may see: no profile, no account, no real home.
 
     Caches and temporary files go into the checkout's state folder, so that another
     checkout, another user and the home folder are left alone.
     """
-    temporary = STATE / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
+    home, temporary = STATE / "home", STATE / "tmp"
+    for folder in (home, temporary):
+        folder.mkdir(parents=True, exist_ok=True)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         **inherited,
         "PATH": search_path(),
         "TMPDIR": str(temporary),
-        "CDK_HOME": str(STATE / "cdk-home"),
+        "HOME": str(home),
+        "CDK_HOME": str(home / ".cdk"),  # the command asks the user database, not HOME
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(STATE / "cache" / "jsii"),
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
         "NODE_DISABLE_COMPILE_CACHE": "1",
         "PYTHONPATH": str(ROOT),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.layer import PLATFORMS, built_layer
+
 LOCAL = "local"
 PRODUCTION = "production"
 TENANT_ALIAS_PREFIX = "tenant-"
@@ -75,7 +77,7 @@ class Config:
             raise ConfigError(
                 "databaseUrl is for local=true only: a template keeps no password"
             )
-        if self.architecture not in ("arm64", "x86_64"):
+        if self.architecture not in PLATFORMS:
             raise ConfigError(
                 f"architecture {self.architecture!r} is neither arm64 nor x86_64"
             )
@@ -95,9 +97,7 @@ class Config:
         return f"{self.secrets_prefix}targets/"
 
     @classmethod
-    def from_context(
-        cls, context: Mapping[str, Any], *, layer: Path | None = None
-    ) -> Config:
+    def from_context(cls, context: Mapping[str, Any]) -> Config:
         """Read a deployment from `-c key=value`.
 
         A misspelt key of ours would silently deploy the default, so that keys are
@@ -113,7 +113,8 @@ class Config:
                 f"unknown context: {', '.join(unknown)} (known: {_list(_KNOWN)})"
             )
         local = _flag(context.get("local", False))
-        shipped = context.get("layer")
+        architecture = str(context.get("architecture", "arm64"))
+        layer = context.get("layer")
         contracts = context.get("contracts")
         return cls(
             environment=str(context.get("environment", LOCAL if local else PRODUCTION)),
@@ -123,12 +124,16 @@ class Config:
             tenants=tuple(_words(context.get("tenants", ""))),
             contracts=Path(contracts).resolve() if contracts else None,
             revision=str(context.get("revision", "")),
-            layer=Path(shipped).resolve() if shipped else layer,
-            architecture=str(context.get("architecture", "arm64")),
+            layer=Path(layer).resolve() if layer else _built(architecture, local=local),
+            architecture=architecture,
             tracing=_flag(context.get("tracing", False)),
             log_level=str(context.get("logLevel", "INFO")),
             alarm_topic_arn=context.get("alarmTopicArn") or None,
         )
+
+
+def _built(architecture: str, *, local: bool) -> Path | None:
+    return None if local or architecture not in PLATFORMS else built_layer(architecture)
 
 
 def _flag(value: object) -> bool:

@@ -51,7 +51,7 @@ PLATFORMS = {
 HERE = Platform("here", f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
-def built_layer(architecture: str = "arm64") -> Path | None:
+def built_layer(architecture: str) -> Path | None:
     """Return the layer folder if one was built, current or not."""
     folder = PLATFORMS[architecture].folder
     return folder if (folder / "python").is_dir() else None

@@ -27,7 +27,7 @@ _CAUSES = (
     "update_failed",
     "❌",
     "validationfailed",
-    "configerror",
+    "configerror:",
     "error:",
     "error ",
 )
@@ -44,7 +44,8 @@ class StepFailed(RuntimeError):
 
     def __str__(self) -> str:
         log = f" (log: {self.log})" if self.log else ""
-        return f"{self.step or 'step'} failed: {self.why}{log}"
+        failed = f"{self.step} failed: " if self.step else ""
+        return f"{failed}{self.why}{log}"
 
 
 class Steps:

@@ -75,7 +75,7 @@ class Compose:
 
     def stop(self) -> None:
         """Remove this checkout's containers, network and volumes."""
-        if self.state.ports and shutil.which("docker"):
+        if self.state.ports and _docker_answers():
             self._compose("down", "--volumes", "--timeout", "5")
 
     def command(self, *verb: str) -> list[str | Path]:
@@ -123,6 +123,16 @@ class Compose:
             environment=self.environment(),
             cwd=self.workspace.root,
         )
+
+
+def _docker_answers() -> bool:
+    if not shutil.which("docker"):
+        return False
+    asked = (["docker", "compose", "version"], ["docker", "info"])
+    return all(
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+        for command in asked
+    )
 
 
 def _architecture() -> str:

@@ -26,7 +26,7 @@ TARGET = "target"
 EMULATOR_MODULE = "ministack"
 TARGET_MODULE = "examples.crash_matrix.target"
 
-_INHERITED = ("HOME", "LANG", "LC_ALL", "USER")
+_INHERITED = ("LANG", "LC_ALL", "USER")
 
 
 class Ministack:
@@ -122,6 +122,9 @@ class Ministack:
             "PYTHONPATH": str(self.workspace.root / "layer"),
             "PYTHONUNBUFFERED": "1",
             "TMPDIR": str(temporary),
+            "HOME": str(temporary),
+            "STATE_DIR": str(temporary / "state"),  # its default is one for all users
+            "S3_DATA_DIR": str(temporary / "s3"),
             "NODE_DISABLE_COMPILE_CACHE": "1",
             "GATEWAY_PORT": str(port),
             "BIND_HOST": HOST,  # its default is every interface

@@ -21,6 +21,9 @@ TERMINATE_SECONDS_MAX = 5.0
 KILL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.02
 
+# A handle that is dropped while its process runs warns, and these are meant to run on.
+_kept: list[subprocess.Popen[bytes]] = []
+
 
 @dataclass(frozen=True)
 class ProcessRecord:
@@ -64,6 +67,7 @@ def start(
             cwd=cwd,
             start_new_session=True,
         )
+    _kept.append(process)
     started = psutil.Process(process.pid).create_time()
     return ProcessRecord(process.pid, started, marker)
 
@@ -89,18 +93,20 @@ def started_from(folder: Path) -> list[psutil.Process]:
 def stop(processes: Iterable[psutil.Process]) -> None:
     """Ask processes to end, then kill what is left of them and of what they had started.
 
-    A suspended process hears no request, and is killed.
+    A suspended process hears no request and is killed at once.
     """
     asked = list(processes)
     family = {p.pid: p for one in asked for p in [one, *descendants(one)]}
-    for process in asked:
+    hearing = [process for process in asked if _hears(process)]
+    for process in hearing:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    _wait(asked, TERMINATE_SECONDS_MAX)
+    _wait(hearing, TERMINATE_SECONDS_MAX)
     for process in family.values():
         with suppress(psutil.NoSuchProcess):
             process.kill()
     _wait(family.values(), KILL_SECONDS_MAX)
+    _kept[:] = [handle for handle in _kept if handle.poll() is None]
 
 
 def _wait(processes: Iterable[psutil.Process], seconds_max: float) -> None:
@@ -109,6 +115,12 @@ def _wait(processes: Iterable[psutil.Process], seconds_max: float) -> None:
     for process in processes:
         while _runs(process) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+
+
+def _hears(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_STOPPED
+    return False
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -11,7 +11,7 @@ from rich.console import Console
 from infra.cdk import CDK_SCRIPT, node_folder
 from infra.progress import StepFailed, Steps
 from localstack import environment
-from localstack.choice import platform_for
+from localstack.choice import platform_to_start
 from localstack.deploy import Deployer, Deployment, local_context
 from localstack.health import wait_for
 from localstack.platform import Addresses, Platform
@@ -32,7 +32,7 @@ def up(workspace: Workspace) -> None:
         with steps.step("preflight"):
             preflight(workspace)
         state = State.load(workspace.state_file)
-        platform = platform_for(workspace, state)
+        platform = platform_to_start(workspace, state)
         steps.together(platform.parts())
         addresses = platform.addresses()
         deployment = _deploy(steps, workspace, state, platform, addresses)

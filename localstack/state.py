@@ -16,12 +16,15 @@ _SAVING = threading.Lock()  # parts start at the same time, and each is recorded
 
 @dataclass
 class State:
-    """`bootstrapped` names the generation of the local AWS that CDK was bootstrapped in:
+    """`kind` is the local AWS that runs, and none after `down`.
+
+    `bootstrapped` names the generation of the local AWS that CDK was bootstrapped in:
     one that started later knows nothing of it.
 
     `keys` are the demo tenant's API keys by name; the file is readable to its owner only.
     """
 
+    kind: str | None = None
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, ProcessRecord] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)

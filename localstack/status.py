@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
-from localstack.choice import platform_for
+from localstack.choice import platform_that_runs
 from localstack.deploy import Deployment
 from localstack.health import problem
 from localstack.platform import Part
@@ -17,7 +17,7 @@ from localstack.workspace import Workspace
 def status(workspace: Workspace, console: Console | None = None) -> bool:
     """Print the parts and say whether all of them are healthy."""
     state = State.load(workspace.state_file)
-    platform = platform_for(workspace, state)
+    platform = platform_that_runs(workspace, state)
     parts = platform.status()
     if all(part.healthy for part in parts):
         parts.append(_api(workspace, platform.addresses().aws))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from infra.progress import Steps
-from localstack.choice import platform_for
+from localstack.choice import platform_that_runs
 from localstack.state import State
 from localstack.workspace import Workspace
 
@@ -18,9 +18,9 @@ def down(workspace: Workspace) -> None:
     """
     state = State.load(workspace.state_file)
     with Steps() as steps, steps.step("stop"):
-        platform_for(workspace, state).stop()
+        platform_that_runs(workspace, state).stop()
         workspace.environment_file.unlink(missing_ok=True)
         shutil.rmtree(workspace.temporary, ignore_errors=True)
         if workspace.state_file.exists():
-            state.bootstrapped = None
+            state.kind = state.bootstrapped = None
             state.save(workspace.state_file)

@@ -57,6 +57,7 @@ class NudgeQueue(Construct):
         self, target: lambda_.Alias, *, environments_max: int
     ) -> lambda_.EventSourceMapping:
         """Feed an alias; a message that fails alone is returned alone."""
+        self.queue.grant_consume_messages(target)
         return lambda_.EventSourceMapping(
             self,
             "Mapping",
