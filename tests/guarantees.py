@@ -27,7 +27,140 @@ class Guarantee:
     rule: int | str
 
 
-GUARANTEES: Final[Sequence[Guarantee]] = ()
+GUARANTEES: Final[Sequence[Guarantee]] = (
+    Guarantee(
+        "one-intent-per-key",
+        "One operation key of a tenant is one intent, for ever: however many submit it "
+        "at once, exactly one is created.",
+        1,
+    ),
+    Guarantee(
+        "replay-answers-the-same",
+        "The same key and arguments return the existing effect, whatever has been "
+        "deployed since, and write nothing.",
+        1,
+    ),
+    Guarantee(
+        "drift-is-refused",
+        "The same key with other arguments is refused, names the effect that holds it, "
+        "and stores and sends nothing.",
+        1,
+    ),
+    Guarantee(
+        "same-downstream-key",
+        "Every attempt of an effect carries the downstream key stored at reservation.",
+        3,
+    ),
+    Guarantee(
+        "new-key-only-after-proof",
+        "A new key generation follows only recorded proof that no attempt under the old "
+        "one committed, and never ambiguity.",
+        3,
+    ),
+    Guarantee(
+        "key-rotation-keeps-keys",
+        "Rotating a tenant's key changes no downstream key already stored.",
+        3,
+    ),
+    Guarantee(
+        "lost-answer-is-unknown",
+        "A timeout, reset, disconnect, cancellation or unreadable answer ends in "
+        "outcome_unknown, never in a failure.",
+        4,
+    ),
+    Guarantee(
+        "expired-lease-is-unknown",
+        "An expired lease makes the effect outcome_unknown, never retryable.",
+        4,
+    ),
+    Guarantee(
+        "unclassified-error-is-unknown",
+        "An error that the adapter's table does not name is ambiguity.",
+        4,
+    ),
+    Guarantee(
+        "unproved-attempt-blocks-failure",
+        "While an earlier attempt is unproved, a later rejection or not-sent leads back "
+        "to outcome_unknown.",
+        5,
+    ),
+    Guarantee(
+        "idempotent-inside-horizon",
+        "An idempotent effect is sent again only with the same key and only inside that "
+        "key's horizon.",
+        "idempotent",
+    ),
+    Guarantee(
+        "reconcilable-probes-first",
+        "A reconcilable effect whose answer was lost is sent again only after a "
+        "conclusive lookup.",
+        "reconcilable",
+    ),
+    Guarantee(
+        "unsafe-at-most-once",
+        "An unsafe effect is sent at most once unless an operator proves that nothing "
+        "was executed.",
+        6,
+    ),
+    Guarantee(
+        "operator-evidence-is-dated",
+        "An operator's negative evidence counts only from after the last possible write "
+        "and the settlement bound.",
+        6,
+    ),
+    Guarantee(
+        "negative-waits-for-settlement",
+        "A negative probe counts only if it was asked after the settlement bound had "
+        "passed for every attempt.",
+        7,
+    ),
+    Guarantee(
+        "weak-lookup-proves-nothing",
+        "A negative from a lookup not declared strongly consistent proves nothing.",
+        7,
+    ),
+    Guarantee(
+        "send-deadline-holds",
+        "No attempt writes after its send deadline, whatever clock of the host stood "
+        "still.",
+        7,
+    ),
+    Guarantee(
+        "horizon-forbids-send",
+        "A claim whose deadline, settlement and margin do not fit into the key's "
+        "horizon is forbidden to send.",
+        8,
+    ),
+    Guarantee(
+        "every-transition-is-a-swap",
+        "Every transition is one compare-and-swap with its event in the same commit; "
+        "the loser stops.",
+        9,
+    ),
+    Guarantee(
+        "fenced-answer-is-evidence",
+        "A fenced worker changes no state, and its late answer is kept as evidence of "
+        "its own attempt.",
+        10,
+    ),
+    Guarantee(
+        "proof-of-commit-blocks",
+        "Proof of commit in the ledger blocks every further attempt and every contrary "
+        "ending, in the database.",
+        10,
+    ),
+    Guarantee(
+        "contradiction-is-recorded",
+        "Evidence against a terminal effect is recorded and alarmed, and its state "
+        "stays.",
+        10,
+    ),
+    Guarantee(
+        "tenant-from-credential",
+        "The tenant comes from the credential; what another tenant owns is not found.",
+        13,
+    ),
+)
 
 
 def guarantee(*ids: str) -> pytest.MarkDecorator:

@@ -1,0 +1,150 @@
+"""Workers that lost their claim change nothing; what they learned is evidence all
+the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from effect_broker.domain.attempt import EndingKind
+from effect_broker.domain.status import EffectStatus
+from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters
+from tests.integration.broker.world import World, contract
+
+
+@guarantee("send-deadline-holds")
+async def test_worker_that_slept_past_its_deadline_sends_nothing(world: World) -> None:
+    await world.open(contract("reconcilable"))
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    paused = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    await world.let_pass(120)
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    holding.go.set()
+    report = await paused
+    assert report.fenced == 1
+    assert len(world.target.requests) == 1
+    assert world.meter.counts["fenced_writes_total"] == 1
+
+
+@guarantee("fenced-answer-is-evidence")
+async def test_late_answer_of_a_fenced_worker_settles_even_an_unsafe_effect(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    paused = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    await world.let_pass(120)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    holding.go.set()
+    await paused
+    await world.settle(passes=2)
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+    assert (await world.receipt(effect.effect_id))["source"] == "late_answer"
+
+
+@guarantee("proof-of-commit-blocks")
+async def test_late_proof_of_commit_blocks_the_next_send(world: World) -> None:
+    await world.open(contract())
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    paused = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    await world.let_pass(120)
+    await world.sweeper.run_once()
+    await world.reconciler().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.PREPARED
+    holding.go.set()
+    await paused
+    report = await world.dispatcher().run_once()
+    assert report.attempts == 0
+    await world.reconciler().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+
+
+async def test_late_proof_that_arrives_during_the_next_attempt_is_used_by_it(
+    world: World,
+) -> None:
+    await world.open(contract(key_records="commits"))
+    effect = (await world.submit("order:1:charge:v1", "commit", "not_executed")).effect
+    first = HoldingAdapters(world.adapters, after_answer=True)
+    paused = asyncio.create_task(world.dispatcher(adapters=first).run_once())
+    await first.reached.wait()
+    await world.let_pass(120)
+    await world.sweeper.run_once()
+    await world.reconciler().run_once()
+    second = HoldingAdapters(world.adapters, after_answer=True)
+    going = asyncio.create_task(world.dispatcher(adapters=second).run_once())
+    await second.reached.wait()
+    first.go.set()
+    await paused
+    assert await world.status(effect.effect_id) is EffectStatus.DISPATCHING
+    second.go.set()
+    await going
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    await world.reconciler().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    attempts = await world.ledger.attempts(world.tenant.tenant_id, effect.effect_id)
+    assert [attempt.ending and attempt.ending.kind for attempt in attempts] == [
+        EndingKind.COMMITTED,
+        EndingKind.NOT_EXECUTED,
+    ]
+    assert [attempt.late for attempt in attempts] == [True, False]
+
+
+async def test_two_workers_with_one_configuration_make_one_charge(world: World) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    one, two = world.dispatcher(), world.dispatcher()
+    reports = await asyncio.gather(one.run_once(), two.run_once())
+    assert sorted(report.attempts for report in reports) == [0, 1]
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+
+
+@guarantee("every-transition-is-a-swap")
+async def test_ghost_of_the_same_worker_leaves_its_successor_alone(world: World) -> None:
+    await world.open(contract())
+    effect = (await world.submit()).effect
+    ghost = HoldingAdapters(world.adapters, after_answer=False)
+    ghostly = asyncio.create_task(world.dispatcher(adapters=ghost).run_once())
+    await ghost.reached.wait()
+    await world.let_pass(120)
+    await world.sweeper.run_once()
+    await world.reconciler().run_once()
+    successor = HoldingAdapters(world.adapters, after_answer=False)
+    living = asyncio.create_task(world.dispatcher(adapters=successor).run_once())
+    await successor.reached.wait()
+    ghost.go.set()
+    assert (await ghostly).fenced == 1
+    assert await world.status(effect.effect_id) is EffectStatus.DISPATCHING
+    successor.go.set()
+    assert (await living).recorded == 1
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+
+
+@guarantee("contradiction-is-recorded")
+async def test_answer_that_contradicts_a_final_failure_is_recorded_and_listed(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    paused = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    await world.let_pass(120)
+    await world.sweeper.run_once()
+    await world.fail_by_operator(effect.effect_id)
+    holding.go.set()
+    await paused
+    assert await world.status(effect.effect_id) is EffectStatus.FAILED_FINAL
+    assert (await world.events(effect.effect_id))[-1] == "ContradictionRecorded"

@@ -1,0 +1,237 @@
+"""Cancellation, exceptions and a ledger that goes away: what was sent is never
+forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from effect_broker.broker.recording import RECORD_TRIES
+from effect_broker.domain.errors import LedgerUnavailable
+from effect_broker.domain.status import EffectStatus
+from effect_broker.ports import Step, StepResult
+from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters, RaisingAdapters
+from tests.integration.broker.world import World, contract
+
+UNDECIDED = {EffectStatus.OUTCOME_UNKNOWN, EffectStatus.SUCCEEDED}
+
+
+class LosingLedger:
+    """Passes everything on; `record` fails as often as it was told to."""
+
+    def __init__(self, inner: Any, *, losses: float) -> None:
+        self._inner = inner
+        self.losses = losses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def record(self, steps: Sequence[Step]) -> Sequence[StepResult]:
+        if self.losses > 0:
+            self.losses -= 1
+            raise LedgerUnavailable("The ledger is away.")
+        results: Sequence[StepResult] = await self._inner.record(steps)
+        return results
+
+
+@guarantee("lost-answer-is-unknown")
+@pytest.mark.parametrize("after_answer", [False, True])
+@pytest.mark.parametrize("safety", ["idempotent", "reconcilable", "unsafe"])
+async def test_cancelled_dispatch_is_recorded_as_unknown(
+    world: World, safety: str, after_answer: bool
+) -> None:
+    await world.open(contract(safety))
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=after_answer)
+    running = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+
+
+@guarantee("unclassified-error-is-unknown")
+async def test_adapter_that_raises_after_the_request_leaves_an_unknown_outcome(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    raising = RaisingAdapters(world.adapters, RuntimeError("receipt mail failed"))
+    await world.dispatcher(adapters=raising).run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    assert len(world.target.requests) == 1
+
+
+async def test_one_raising_attempt_does_not_stop_its_batch(world: World) -> None:
+    await world.open(contract())
+    poisoned = (await world.submit("order:1:charge:v1", "no_such_act")).effect
+    others = [(await world.submit(f"order:{n}:charge:v1")).effect for n in range(2, 6)]
+    report = await world.dispatcher().run_once()
+    assert report.attempts == 5
+    for effect in others:
+        assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert await world.status(poisoned.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+
+
+async def test_record_that_fails_for_a_while_is_repeated_without_the_call(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    losing = LosingLedger(world.ledger, losses=RECORD_TRIES - 1)
+    await world.dispatcher(ledger=losing).run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+    assert (await world.events(effect.effect_id)).count("ReceiptRecorded") == 1
+
+
+async def test_record_that_fails_for_ever_leaves_the_effect_to_its_lease(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    losing = LosingLedger(world.ledger, losses=float("inf"))
+    with pytest.raises(LedgerUnavailable):
+        await world.dispatcher(ledger=losing).run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.DISPATCHING
+    await world.let_pass(31)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    assert len(world.target.requests) == 1
+
+
+@guarantee("expired-lease-is-unknown")
+async def test_worker_that_died_leaves_an_unknown_outcome_at_its_lease_end(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    await _die_after_claim(world)
+    await world.let_pass(30)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.DISPATCHING
+    await world.let_pass(1)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    assert (await world.events(effect.effect_id))[-1] == "OutcomeLost"
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+async def test_reconciler_that_died_is_followed_by_the_next_pass(
+    world: World, deaths: int
+) -> None:
+    await world.open(contract("reconcilable"))
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    for _ in range(deaths):
+        await world.let_pass(5)
+        with pytest.raises(LedgerUnavailable):
+            await world.reconciler(
+                ledger=LosingLedger(world.ledger, losses=float("inf"))
+            ).run_once()
+        assert await world.status(effect.effect_id) is EffectStatus.RECONCILING
+        await world.let_pass(31)
+        await world.sweeper.run_once()
+        assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
+
+
+async def test_death_inside_the_redispatch_after_a_reconciliation_converges(
+    world: World,
+) -> None:
+    await world.open(contract())
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    for _ in range(2):
+        await world.let_pass(2)
+        await world.reconciler().run_once()
+        assert await world.status(effect.effect_id) is EffectStatus.PREPARED
+        await _die_after_claim(world)
+        await world.let_pass(31)
+        await world.sweeper.run_once()
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.objects) == 1
+
+
+async def _die_after_claim(world: World) -> None:
+    """Claim as a dispatcher does, and do nothing more: what a killed process leaves."""
+
+    class Killed(BaseException):
+        pass
+
+    class DyingLedger:
+        async def claim(self, order: Any) -> Any:
+            await world.ledger.claim(order)
+            raise Killed
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+    with pytest.raises(Killed):
+        await world.dispatcher(ledger=DyingLedger()).run_once()
+
+
+async def test_effect_whose_payload_moved_is_not_sent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.open(contract())
+    effect = (await world.submit()).effect
+
+    def other_payload(cipher: Any, intent: Any) -> Any:
+        return {"amount": 1_000_000}
+
+    monkeypatch.setattr("effect_broker.broker.attempting.open_arguments", other_payload)
+    await world.dispatcher().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    assert world.target.requests == []
+
+
+async def test_target_of_another_account_gets_no_request(world: World) -> None:
+    await world.open(contract())
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    world.target.account = "somebody else's"
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    assert len(world.target.requests) == 1
+
+
+async def test_lookup_at_another_account_proves_nothing(world: World) -> None:
+    await world.open(contract("reconcilable"))
+    effect = (await world.submit("order:1:charge:v1", "lose_request")).effect
+    await world.dispatcher().run_once()
+    world.target.account = "somebody else's"
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    assert (await world.events(effect.effect_id))[-1] == "ContractViolated"
+    assert len(world.target.requests) == 1
+
+
+async def test_effect_that_nobody_could_send_in_time_failed_without_being_sent(
+    world: World,
+) -> None:
+    await world.open(contract(submit_deadline="1m"))
+    effect = (await world.submit()).effect
+    await world.let_pass(62)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.FAILED_FINAL
+    assert world.target.requests == []
+    receipt = await world.receipt(effect.effect_id)
+    assert receipt["kind"] == "failed_final"
+
+
+def test_ids_of_attempts_are_ordered_by_time() -> None:
+    from effect_broker.ids import uuid7
+
+    drawn: list[UUID] = [uuid7() for _ in range(100)]
+    assert len(set(drawn)) == 100
