@@ -115,6 +115,7 @@ TRANSACTIONAL = {
             ["safety", "http.headers"],
         ),
         (UNSAFE | {"key_generations": 2}, ["key_generations", "safety"]),
+        (UNSAFE | {"key_records": "all_answers"}, ["key_records", "safety"]),
         (
             {"key_generations": 2, "key_records": "commits", "probe": REMOVED},
             ["key_generations", "key_records", "probe"],
@@ -335,8 +336,9 @@ def test_only_an_idempotent_contract_redispatches_under_its_key(safety: str) -> 
         "transactional": TRANSACTIONAL,
         "reconcilable": {"safety": "reconcilable"},
     }
-    claims = tables[safety] | {"key_records": "all_answers"}
-    assert not EffectContract.model_validate(changed(claims)).redispatches_under_key
+    assert not EffectContract.model_validate(
+        changed(tables[safety])
+    ).redispatches_under_key
 
 
 def test_guarantee_of_an_eventual_lookup_promises_no_requeue() -> None:

@@ -100,8 +100,13 @@ def _class(contract: EffectContract) -> Iterator[str]:
         )
     if safety != "transactional" and contract.adapter == "sql":
         yield 'adapter = "sql" needs safety = "transactional"'
-    if safety in {"unsafe", "transactional"} and contract.key_generations > 1:
-        yield f'key_generations must be 1 for safety = "{safety}": there is no key'
+    if safety in {"unsafe", "transactional"}:
+        for field, claimed in (
+            ("key_generations", contract.key_generations > 1),
+            ("key_records", contract.key_records != "successes"),
+        ):
+            if claimed:
+                yield f'{field} does not go with safety = "{safety}": there is no key'
     proves = contract.key_records == "all_answers" or (
         contract.probe is not None and contract.probe.strongly_consistent
     )

@@ -11,7 +11,11 @@ from datetime import datetime, timedelta
 from effect_broker.domain.attempt import Attempt, AttemptEnding, EndingKind
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.outcome import ProbeResult, ProbeStatus, Rejected
-from effect_broker.domain.settle import proven_rejection, recovery_delay
+from effect_broker.domain.settle import (
+    proven_rejection,
+    recovery_delay,
+    speaks_for_all,
+)
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.timing import NO_WAIT, backoff, horizon_over, settled
 from effect_broker.domain.transition import Transition, transition
@@ -19,6 +23,10 @@ from effect_broker.domain.work import WorkState
 
 _S = EffectStatus
 _E = EventType
+
+_PROVES_ABSENCE = frozenset(
+    {EndingKind.REJECTED, EndingKind.NOT_EXECUTED, EndingKind.NOT_SENT}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ def permitted_recovery(
     if contract.safety is SafetyClass.UNSAFE:
         return _inconclusive(contract, work, now, "evidence_proves_nothing", clock_margin)
     if contract.safety is SafetyClass.TRANSACTIONAL:
+        if work.redispatches >= contract.redispatch_limit:
+            return _exhausted(work, "redispatch_limit")
         return _redispatch(contract, work, "no_receipt_under_the_row_lock")
     over = horizon_over(contract, work, now, clock_margin=clock_margin)
     if contract.redispatches_under_key and not over:
@@ -225,18 +235,30 @@ def proof_of_commit(attempts: Sequence[Attempt]) -> AttemptEnding:
     )
 
 
+def _last_proof_of_absence(attempts: Sequence[Attempt]) -> AttemptEnding | None:
+    endings = (
+        attempt.ending
+        for attempt in sorted(attempts, key=lambda attempt: attempt.ordinal, reverse=True)
+        if attempt.ending is not None
+    )
+    return next((ending for ending in endings if ending.kind in _PROVES_ABSENCE), None)
+
+
 def _after_late_proof(
     contract: EffectContract, work: WorkState, attempts: Sequence[Attempt]
 ) -> Transition:
-    """Every attempt is proven not committed by stored endings; the last one decides."""
-    last = max(attempts, key=lambda attempt: attempt.ordinal, default=None)
-    ending = last.ending if last is not None else None
+    """Every attempt is proven not committed by stored endings; the last such decides.
+
+    An attempt without one was spoken for by the key's own record.
+    """
+    ending = _last_proof_of_absence(attempts)
     if ending is not None and ending.kind is EndingKind.REJECTED:
         outcome = Rejected(
             ending.reason, final=ending.final, from_key_record=ending.from_key_record
         )
         counted = replace(work, rejections=work.rejections + 1)
-        return proven_rejection(contract, counted, outcome, kept=ending.from_key_record)
+        kept = speaks_for_all(contract, outcome)
+        return proven_rejection(contract, counted, outcome, kept=kept)
     event = (
         _E.ATTEMPT_NOT_EXECUTED
         if ending is not None and ending.kind is EndingKind.NOT_EXECUTED

@@ -96,10 +96,10 @@ def _check_absence(
     if work.settlement_at is not None and not settled(
         work, observed_at, clock_margin=clock_margin
     ):
-        earliest = work.settlement_at + clock_margin
+        earliest = work.settlement_at + clock_margin + timedelta(milliseconds=1)
         raise DecisionRefused(
             "A request could still have been on its way when the target was looked at;"
-            f" look again after {earliest.isoformat()}.",
+            f" look again at {earliest.isoformat()} or later.",
             not_before=earliest,
         )
 

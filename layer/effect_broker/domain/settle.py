@@ -155,7 +155,7 @@ def _rejected(
     now: datetime,
     clock_margin: timedelta,
 ) -> Transition:
-    kept = outcome.from_key_record and contract.key_records is KeyRecords.ALL_ANSWERS
+    kept = speaks_for_all(contract, outcome)
     proven = _prove_all(work) if kept else _prove_current(work)
     proven = replace(proven, rejections=work.rejections + 1)
     if _still_unknown(proven):
@@ -169,6 +169,15 @@ def _rejected(
             outcome.retry_after,
         )
     return proven_rejection(contract, proven, outcome, kept=kept)
+
+
+def speaks_for_all(contract: EffectContract, outcome: Rejected) -> bool:
+    """Say whether a rejection proves every attempt under the key not committed.
+
+    Only where it comes from the key's own record, and the contract keeps every answer
+    there (design rule 5).
+    """
+    return outcome.from_key_record and contract.key_records is KeyRecords.ALL_ANSWERS
 
 
 def proven_rejection(
@@ -209,8 +218,11 @@ def _still_unknown(work: WorkState) -> bool:
 
 
 def _prove_current(work: WorkState) -> WorkState:
-    """Count the open attempt as proven; earlier ones keep their standing."""
-    unproven = work.unproven - 1
+    """Count the open attempt as proven; earlier ones keep their standing.
+
+    It may be counted already: a late answer from the key's record speaks for it too.
+    """
+    unproven = max(0, work.unproven - 1)
     proven_through = work.attempts if unproven == 0 else work.proven_through
     return replace(work, unproven=unproven, proven_through=proven_through)
 
