@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -68,10 +69,19 @@ def build_layer(platform: Platform) -> Path:
     Raises:
         LayerError: a wheel is missing for the platform, or a hash does not match.
     """
+    LAYERS.mkdir(parents=True, exist_ok=True)
+    with (LAYERS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build_unless_current(platform)
+    return platform.folder
+
+
+def _build_unless_current(platform: Platform) -> None:
     folder, stamp = platform.folder, platform.folder.with_suffix(".json")
     wanted = {"sources": _fingerprint(), "bytecode": _interpreter(platform) is not None}
     if folder.is_dir() and stamp.is_file() and json.loads(stamp.read_text()) == wanted:
-        return folder
+        return
+    stamp.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     python = folder / "python"
     python.mkdir(parents=True)
@@ -80,7 +90,6 @@ def build_layer(platform: Platform) -> Path:
     _trim(python)
     _compile(python, platform)
     stamp.write_text(json.dumps(wanted))
-    return folder
 
 
 def _install(python: Path, platform: Platform) -> None:

@@ -122,7 +122,7 @@ class Seeder:
         if "FunctionError" in answer:
             why = said.get("errorMessage") if isinstance(said, dict) else said
             raise StepFailed(
-                f"{event['operation']}: {why} (read on: make logs NAME={name})",
+                f"{event['operation']}: {why} (read on: make logs ARGS=migrate)",
                 log=self._workspace.log("emulator"),
             )
         return said if isinstance(said, dict) else {}
