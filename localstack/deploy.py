@@ -16,8 +16,8 @@ from localstack.workspace import ACCOUNT, REGION, Workspace
 STACK = "effect-broker-local"
 DEMO_TENANT = "demo"
 
-# What functions run that is in no asset of a local deployment.
-_SOURCES = ("layer", "migrations")
+# Everything that functions run; all but their own folders is in no asset locally.
+_SOURCES = ("functions", "layer", "migrations")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def local_context(
 
 
 def source_revision(root: Path) -> str:
-    """A digest of the code that functions find on their path.
+    """A digest of the code that functions run.
 
     It stands in each function's description, so that changed code replaces the functions
     (and their warm workers) and runs the migration, as a changed layer does elsewhere.
