@@ -73,6 +73,7 @@ def test_an_ended_process_is_nobodys(waiting: subprocess.Popen[str]) -> None:
 
 def test_a_suspended_process_is_stopped_too(waiting: subprocess.Popen[str]) -> None:
     os.kill(waiting.pid, signal.SIGSTOP)
+    os.waitpid(waiting.pid, os.WUNTRACED)
     processes.stop([psutil.Process(waiting.pid)])
     assert waiting.wait() == -signal.SIGKILL
 
