@@ -56,7 +56,9 @@ def dispatch_request(
     assert http is not None
     body = _body(contract, http, effect)
     url = _filled(target.url, effect)
-    own = [(ATTEMPT_HEADER, str(attempt_id))]
+    own = []
+    if ATTEMPT_HEADER.lower() not in {name.lower() for name in http.headers}:
+        own.append((ATTEMPT_HEADER, str(attempt_id)))
     if http.key_header is not None and carries_key(contract):
         key = effect.downstream_key
         own.append((http.key_header, f'"{key}"' if contract.key_quoted else key))
