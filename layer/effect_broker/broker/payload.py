@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.domain.attempt import AttemptEnding, EndingKind
-from effect_broker.domain.canonical import parse_strict
+from effect_broker.domain.canonical import parse_canonical
 from effect_broker.domain.intent import Intent
 from effect_broker.domain.outcome import (
     Ambiguous,
@@ -33,7 +33,7 @@ def open_arguments(cipher: Cipher, intent: Intent) -> Any:
     """Return the reserved arguments, or None once they were pruned."""
     if intent.arguments_ciphertext is None:
         return None
-    return parse_strict(
+    return parse_canonical(
         cipher.open(
             intent.arguments_ciphertext,
             key_id=intent.data_key_id,

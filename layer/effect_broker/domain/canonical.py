@@ -10,6 +10,7 @@ number. A number written with a fraction or an exponent is an IEEE double of any
 from __future__ import annotations
 
 import json
+import re
 from math import isfinite
 from typing import Any, Final
 
@@ -31,8 +32,8 @@ _PLACE_LENGTH_MAX: Final = 200
 _EXACT: Final = frozenset({str, int, bool, type(None)})
 _STRICT: Final = orjson.OPT_STRICT_INTEGER | orjson.OPT_PASSTHROUGH_SUBCLASS
 _SORTED: Final = _STRICT | orjson.OPT_SORT_KEYS
-_BELOW_SURROGATES: Final = "\ud7ff"
-"""Up to here UTF-8 and UTF-16 order names alike; beyond, an astral name sorts apart."""
+_BEYOND_SURROGATES: Final = re.compile(rb"[\xee-\xf4]")
+"""Lead bytes of U+E000 and above: only there UTF-8 and UTF-16 order names differently."""
 
 
 def parse_strict(raw: bytes) -> JsonValue:
@@ -77,35 +78,29 @@ def canonical(value: Any) -> bytes:
         InvalidJson: naming the place and the type, never the value.
     """
     try:
-        try:
-            return orjson.dumps(_prepared(value, 0), option=_SORTED)
-        except _OrderDiffers:
-            arranged = _arranged(_prepared(value, 0, names=False))
-            return orjson.dumps(arranged, option=_STRICT)
+        prepared = _prepared(value, 0)
+        text = orjson.dumps(prepared, option=_SORTED)
+        if text.isascii() or not _BEYOND_SURROGATES.search(text):
+            return text
+        return orjson.dumps(_arranged(prepared), option=_STRICT)
     except (TypeError, ValueError):
         _check(value)
         raise InvalidJson("The value is not JSON.") from None
-
-
-class _OrderDiffers(Exception):
-    """Some names sort differently in UTF-16 than in UTF-8."""
 
 
 class _NotJson(ValueError):
     """Something that `_check` will name."""
 
 
-def _prepared(value: Any, depth: int, *, names: bool = True) -> Any:
+def _prepared(value: Any, depth: int) -> Any:
     """Return the value with its doubles written out, so that orjson's text is JCS's.
 
-    orjson differs from JCS in doubles and in the order of names beyond the BMP, and takes
-    types that are not JSON. Types are looked at in bulk: most containers need no more.
+    orjson writes doubles in its own way and takes types that are not JSON. Types are
+    looked at in bulk: most containers need no more. Names are left to orjson, which takes
+    plain texts only.
     """
     kind = type(value)
     if kind is dict:
-        joined = "".join(value)
-        if names and not joined.isascii() and max(joined) > _BELOW_SURROGATES:
-            raise _OrderDiffers
         inside: Any = value.values()
     elif kind is list or kind is tuple:
         inside = value
@@ -122,13 +117,10 @@ def _prepared(value: Any, depth: int, *, names: bool = True) -> Any:
     below = depth + 1
     if kind is dict:
         return {
-            name: item if type(item) in _EXACT else _prepared(item, below, names=names)
+            name: item if type(item) in _EXACT else _prepared(item, below)
             for name, item in value.items()
         }
-    return [
-        item if type(item) in _EXACT else _prepared(item, below, names=names)
-        for item in value
-    ]
+    return [item if type(item) in _EXACT else _prepared(item, below) for item in value]
 
 
 def _arranged(value: Any) -> Any:
@@ -141,7 +133,7 @@ def _arranged(value: Any) -> Any:
 
 
 def _utf16(name: str) -> bytes:
-    return name.encode("utf-16-be", "surrogatepass")
+    return name.encode("utf-16-be")
 
 
 def _reads_back(value: Any, raw: bytes) -> bool:
