@@ -12,6 +12,7 @@ import pytest
 from effect_broker.adapters.wire.connections import Connections
 from effect_broker.adapters.wire.exchange import BODY_BYTES_MAX
 from effect_broker.domain.outcome import Ambiguous, Committed, NotSent, Rejected
+from tests.guarantees import guarantee
 from tests.integration.adapters import fault_server as faults
 from tests.integration.adapters.fault_server import FaultServer, answer, answer_bytes
 from tests.integration.adapters.given import ManualClock, contract
@@ -31,6 +32,7 @@ def of_class(target: FaultServer, safety: str, **changes: Any) -> Any:
     return contract(target.url, safety=safety, **changes)
 
 
+@guarantee("lost-answer-is-unknown")
 @pytest.mark.parametrize("safety", SAFETY)
 @pytest.mark.parametrize(
     "fault", [faults.close, faults.reset, faults.garbage], ids=lambda act: act.__name__
@@ -46,6 +48,7 @@ async def test_lost_answer_is_ambiguous_after_exactly_one_request(
     assert len(target.seen) == 1
 
 
+@guarantee("lost-answer-is-unknown")
 @pytest.mark.parametrize("safety", SAFETY)
 async def test_silence_past_the_timeout_is_ambiguous_and_leaves_no_connection(
     target: FaultServer, connections: Connections, safety: str

@@ -14,6 +14,7 @@ from effect_broker.clock import SystemClock
 from effect_broker.domain.outcome import Ambiguous, Committed, NotSent
 from effect_broker.ports import Deadline
 from effect_broker.watchdog import ThreadWatchdog
+from tests.guarantees import guarantee
 from tests.integration.adapters import fault_server as faults
 from tests.integration.adapters.fault_server import FaultServer
 from tests.integration.adapters.given import GivenSecrets, ManualClock, contract
@@ -27,6 +28,7 @@ def real_deadline(seconds: float) -> Deadline:
     )
 
 
+@guarantee("send-deadline-holds")
 @pytest.mark.parametrize("clock_name", ["monotonic_now", "boottime_now", "wall_now"])
 async def test_pause_past_the_deadline_on_any_clock_sends_nothing(
     target: FaultServer, clock_name: str
@@ -107,6 +109,7 @@ async def test_declared_rotation_within_the_account_is_no_change_of_scope(
     assert target.seen[0].header("Authorization") == "new"
 
 
+@guarantee("send-deadline-holds")
 async def test_blocked_loop_does_not_keep_the_connection_past_the_deadline(
     target: FaultServer, connections: Connections
 ) -> None:

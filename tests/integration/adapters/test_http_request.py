@@ -10,6 +10,7 @@ import pytest
 from effect_broker.adapters.wire.connections import Connections
 from effect_broker.domain.canonical import canonical
 from effect_broker.domain.outcome import Ambiguous, Committed, NotSent
+from tests.guarantees import guarantee
 from tests.integration.adapters.fault_server import FaultServer, answer
 from tests.integration.adapters.given import (
     ARGUMENTS,
@@ -37,6 +38,7 @@ async def test_one_request_carries_the_stored_key_and_the_canonical_arguments(
     assert outcome.evidence["request_digest"] == hashlib.sha256(seen.body).hexdigest()
 
 
+@guarantee("same-downstream-key")
 async def test_every_attempt_sends_the_same_key_and_body(
     target: FaultServer, connections: Connections
 ) -> None:

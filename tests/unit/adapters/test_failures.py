@@ -23,6 +23,7 @@ from effect_broker.adapters.wire.exchange import (
 from effect_broker.adapters.wire.failures import FAILURES, UNCLASSIFIED, failure_of
 from effect_broker.adapters.wire.gate import SendGate
 from effect_broker.domain.outcome import Ambiguous, NotSent
+from tests.guarantees import guarantee
 from tests.integration.adapters.given import ManualClock, contract
 
 BEFORE = {
@@ -71,12 +72,14 @@ def test_the_walk_sees_both_libraries() -> None:
     assert len(names) > 40
 
 
+@guarantee("unclassified-error-is-unknown")
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: str(kind))
 def test_every_exception_of_the_client_is_classified(kind: type[Exception]) -> None:
     assert kind.__name__ in FAILURES
     assert failure_of(made(kind)).nothing_sent is (kind.__name__ in BEFORE)
 
 
+@guarantee("unclassified-error-is-unknown")
 def test_what_the_table_does_not_know_is_ambiguous() -> None:
     class NewError(Exception):
         pass

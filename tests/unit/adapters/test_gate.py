@@ -8,6 +8,7 @@ import pytest
 
 from effect_broker.adapters.wire.gate import NothingSent, SendForbidden, SendGate
 from effect_broker.adapters.wire.stream import SocketStream
+from tests.guarantees import guarantee
 from tests.integration.adapters.given import ManualClock
 
 Pair = tuple[socket.socket, socket.socket]
@@ -54,6 +55,7 @@ def test_aborted_gate_permits_nothing_and_tells_a_late_connection() -> None:
         made.permit()
 
 
+@guarantee("send-deadline-holds")
 async def test_every_write_asks_the_gate(pair: Pair) -> None:
     ours, theirs = pair
     clock = ManualClock()
