@@ -31,7 +31,10 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "http-routes": openapi.routes,
 }
 
-FILES: Final[Mapping[str, Callable[[], str]]] = {"docs/openapi.json": openapi.document}
+FILES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/openapi.json": openapi.document,
+    "layer/effect_broker/contracts.schema.json": contract_fields.editor_schema,
+}
 
 _PART: Final = re.compile(
     r"<!-- generated: (?P<name>\S+) -->\n.*?<!-- end generated -->", re.DOTALL

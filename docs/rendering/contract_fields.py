@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -11,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from docs.rendering.contract_meanings import MEANINGS
 from docs.rendering.markdown import code, table
+from effect_broker.contracts import contract_schema
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.contract_http import Terms
 from effect_broker.domain.durations import format_duration
@@ -138,3 +140,8 @@ def _span(span: timedelta) -> str:
         if seconds and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
     return format_duration(span)
+
+
+def editor_schema() -> str:
+    """Render the JSON Schema of contract files, which ships in the package."""
+    return json.dumps(contract_schema(), indent=2) + "\n"

@@ -21,6 +21,7 @@ from effect_broker.domain.recovery import (
 )
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import PARKED, Transition
+from tests.guarantees import guarantee
 from tests.unit.domain.states import (
     CLASSES,
     MARGIN,
@@ -168,7 +169,7 @@ DECISIONS: list[tuple[str, EffectContract, dict[str, Any], Any]] = [
         (*EXHAUSTED, "unknown_review_after"),
     ),
     (
-        "an effect that nobody could look after is tried once before review",
+        "an effect that nobody looked after is tried once before review",
         contract(key_records="commits"),
         {"unknown_since": NOW - timedelta(hours=23, minutes=30)},
         (*REDISPATCH, "same_key_inside_its_horizon"),
@@ -176,6 +177,9 @@ DECISIONS: list[tuple[str, EffectContract, dict[str, Any], Any]] = [
 ]
 
 
+@guarantee(
+    "idempotent-inside-horizon", "reconcilable-probes-first", "unsafe-at-most-once"
+)
 @pytest.mark.parametrize(
     ("terms", "state", "expected"),
     [pytest.param(*row[1:], id=row[0]) for row in DECISIONS],
@@ -215,6 +219,7 @@ def test_earliest_proof_is_taken_where_several_stand() -> None:
     assert proof_of_commit(attempts).external_id == "first"
 
 
+@guarantee("new-key-only-after-proof")
 def test_same_key_redispatch_proves_nothing_and_stays_listed() -> None:
     decided = recovery(contract(key_records="commits"), attempts=2, unproven=2)
     assert isinstance(decided, Transition)
@@ -315,6 +320,7 @@ def test_presence_is_believed_at_any_time(
     assert (decided.event, decided.new) == (E.RECEIPT_RECORDED, S.SUCCEEDED)
 
 
+@guarantee("negative-waits-for-settlement")
 @pytest.mark.parametrize(
     ("asked_after_settlement", "expected"),
     [
@@ -336,6 +342,7 @@ def test_absence_is_believed_only_after_the_bound_and_the_margin(
     assert (decided.event, decided.new) == expected
 
 
+@guarantee("weak-lookup-proves-nothing")
 @pytest.mark.parametrize("age", [timedelta(minutes=5), timedelta(days=365)])
 def test_lagging_lookup_never_permits_a_requeue(age: timedelta) -> None:
     decided = probed(

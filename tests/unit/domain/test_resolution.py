@@ -20,6 +20,7 @@ from effect_broker.domain.resolution import (
 )
 from effect_broker.domain.status import RESOLVABLE, EffectStatus, EventType
 from effect_broker.domain.transition import Transition
+from tests.guarantees import guarantee
 from tests.unit.domain.states import CLASSES, MARGIN, NOW, contract, seconds, work
 
 S = EffectStatus
@@ -69,6 +70,7 @@ def test_nothing_else_can_be_resolved(status: EffectStatus, decision: Decision) 
         decided(decision, status=status)
 
 
+@guarantee("operator-evidence-is-dated")
 @pytest.mark.parametrize("decision", ABSENCE)
 @pytest.mark.parametrize("safety", ["idempotent", "reconcilable", "unsafe"])
 def test_absence_seen_too_early_is_refused_with_the_earliest_useful_instant(
@@ -118,6 +120,7 @@ def test_commit_may_be_found_at_any_time() -> None:
     assert early.new is S.SUCCEEDED
 
 
+@guarantee("unsafe-at-most-once")
 def test_what_was_never_sent_needs_no_look() -> None:
     found = decided(
         Decision.FAILED,

@@ -21,6 +21,7 @@ from effect_broker.domain.receipt import ReceiptKind
 from effect_broker.domain.settle import after_outcome, recovery_delay
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import PARKED, Transition
+from tests.guarantees import guarantee
 from tests.unit.domain.states import CLASSES, MARGIN, NOW, contract, seconds, work
 
 S = EffectStatus
@@ -74,6 +75,7 @@ def test_outcome_of_the_only_unproven_attempt(safety: str, name: str) -> None:
     assert (decided.event, decided.new) == ALONE[name]
 
 
+@guarantee("unproved-attempt-blocks-failure")
 @pytest.mark.parametrize("safety", CLASSES)
 @pytest.mark.parametrize("name", OUTCOMES)
 @pytest.mark.parametrize("records", ["commits", "successes", "all_answers"])
@@ -96,6 +98,7 @@ def test_outcome_against_standing_proof_of_commit_never_leads_on(
     assert (decided.event, decided.new) == BESIDE_AN_UNPROVEN_ATTEMPT[name]
 
 
+@guarantee("lost-answer-is-unknown")
 @pytest.mark.parametrize("safety", CLASSES)
 @pytest.mark.parametrize("unproven", [1, 2, 5])
 @pytest.mark.parametrize("proof", [True, False])
@@ -176,6 +179,7 @@ def test_kept_rejection_is_retried_under_a_new_generation_where_allowed() -> Non
     assert second.key_generation == 2
 
 
+@guarantee("new-key-only-after-proof")
 @pytest.mark.parametrize("safety", CLASSES)
 @pytest.mark.parametrize("name", [n for n in OUTCOMES if not n.startswith("rejected")])
 @pytest.mark.parametrize("unproven", [1, 2])

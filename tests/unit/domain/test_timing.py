@@ -13,6 +13,7 @@ from effect_broker.domain.timing import (
     settled,
     until_settled,
 )
+from tests.guarantees import guarantee
 from tests.unit.domain.states import EFFECT, MARGIN, NOW, contract, seconds, work
 
 
@@ -79,6 +80,7 @@ def test_nothing_sent_means_nothing_on_its_way() -> None:
     assert until_settled(state, NOW, clock_margin=MARGIN) == NO_WAIT
 
 
+@guarantee("horizon-forbids-send")
 @pytest.mark.parametrize(
     ("left", "over"),
     [
