@@ -41,6 +41,7 @@ class SeenRequest:
 
     `outcome` is running, answered, dropped, reset, truncated or client_gone; `status` is
     what was or would have been answered; `charge_id` is set if this request committed.
+    `connection_id` ends in the caller's port, as `:PORT`.
     """
 
     request_id: int

@@ -44,9 +44,10 @@ class Server:
         # With the time in it, a connection of a later process never shares a name.
         start, number = f"{now():.3f}", 0
         while True:
-            sock, _ = self._socket.accept()
+            sock, peer = self._socket.accept()
             number += 1
-            connection = Connection(sock, f"{start}-{number}")
+            # The port tells which process on this machine is at the other end.
+            connection = Connection(sock, f"{start}-{number}:{peer[1]}")
             threading.Thread(
                 target=self._converse, args=(connection,), daemon=True
             ).start()
