@@ -76,6 +76,13 @@ class LambdaEnvironment:
         """Run to its end on the environment's loop."""
         return self._loop.run_until_complete(work)
 
+    def close(self) -> None:
+        """End the environment, where the process goes on without it."""
+        if "core" in vars(self):
+            self.run(self.core.connections.close())
+        self._loop.close()
+        asyncio.set_event_loop(None)
+
     def _end_what_is_left(self) -> None:
         left = asyncio.all_tasks(self._loop)
         if not left:

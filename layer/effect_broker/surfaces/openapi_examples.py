@@ -119,7 +119,7 @@ def response_examples() -> Mapping[str, Mapping[str, Examples]]:
 @cache
 def problem_examples() -> Mapping[tuple[str, int], Examples]:
     """Return example problems by operation and status code."""
-    drift = PayloadDrift(effect_id=_ID, status="dispatching", fields=["arguments.amount"])
+    drift = PayloadDrift(effect_id=_ID, status="dispatching", fields=["amount"])
     unsettled = DecisionRefused(
         "A request could still have been on its way when the target was looked at.",
         not_before=_AT + timedelta(seconds=42),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 
 import pytest
 
@@ -82,13 +83,13 @@ async def test_unknown_and_wrong_keys_cost_the_same_look_up_and_comparison(
     authenticator: Authenticator, store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[tuple[int, int]] = []
-    real = auth.hmac.compare_digest
+    real = hmac.compare_digest
 
     def counting(left: bytes, right: bytes) -> bool:
         compared.append((len(left), len(right)))
-        return real(left, right)
+        return bool(real(left, right))
 
-    monkeypatch.setattr(auth.hmac, "compare_digest", counting)
+    monkeypatch.setattr("effect_broker.surfaces.auth.hmac.compare_digest", counting)
     known = store.add("read").split("_")[1]
     wrong = f"ebk_{known}_{new_api_key().key.split('_')[2]}"
     for key in (wrong, new_api_key().key):

@@ -1,0 +1,102 @@
+"""The migrate function: an empty database to a broker that answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effect_broker.ledger.migrate import HEAD
+from effect_broker.surfaces.refusing import InvocationRefused
+from tests.integration.functions.invoking import Lambdas, charge
+
+CLOUDFORMATION = {"RequestType": "Create", "ResourceProperties": {"HandlerArn": "x"}}
+
+
+def refused(lambdas: Lambdas, event: Any) -> tuple[str, dict[str, Any]]:
+    with pytest.raises(InvocationRefused) as raised:
+        lambdas.invoke("migrate", event)
+    return type(raised.value).__name__, json.loads(str(raised.value))
+
+
+def test_deployment_brings_up_a_broker_that_answers(empty_lambdas: Lambdas) -> None:
+    assert empty_lambdas.invoke("migrate", {}) == {"revision": HEAD}
+    assert empty_lambdas.invoke("migrate", CLOUDFORMATION) == {"revision": HEAD}
+    again = empty_lambdas.invoke("migrate", {"operation": "upgrade"})
+    assert again == {"revision": HEAD}
+    empty_lambdas.set_up()
+    answer, _ = empty_lambdas.http("POST", "/v1/effects", charge())
+    assert answer["statusCode"] == 202
+    assert empty_lambdas.http("GET", "/readyz")[0]["statusCode"] == 200
+
+
+def test_before_the_migration_nothing_is_ready_and_nothing_is_taken(
+    empty_lambdas: Lambdas,
+) -> None:
+    empty_lambdas.keys["acme"] = "ebk_" + "0" * 16 + "_" + "0" * 64
+    for method, path in (("GET", "/readyz"), ("POST", "/v1/effects")):
+        answer, document = empty_lambdas.http(method, path, charge())
+        assert (answer["statusCode"], document["code"]) == (503, "schema_mismatch")
+
+
+def test_tenant_is_made_once(lambdas: Lambdas) -> None:
+    event = {"operation": "create_tenant", "slug": "new", "name": "New"}
+    made = lambdas.invoke("migrate", event)
+    again = lambdas.invoke("migrate", event)
+    assert (made["created"], again["created"]) == (True, False)
+    assert made["tenant_id"] == again["tenant_id"]
+
+
+def test_contracts_are_published_once_and_another_document_is_refused(
+    lambdas: Lambdas, tmp_path: Path
+) -> None:
+    again = lambdas.invoke("migrate", {"operation": "publish_contracts"})
+    assert again["contracts"] == [
+        {"tool": "sim.charge", "name": "sim-charge", "version": "1", "created": False}
+    ]
+    file = tmp_path / "contracts.toml"
+    file.write_text(file.read_text().replace('"5s"', '"6s"'))
+    name, _ = refused(lambdas, {"operation": "publish_contracts"})
+    assert name == "ContractConflict"
+    file.write_text("nonsense")
+    name, problem = refused(lambdas, {"operation": "publish_contracts"})
+    assert (name, problem["status"]) == ("ContractInvalid", 422)
+
+
+def test_revoked_key_opens_nothing_once_the_process_is_fresh(lambdas: Lambdas) -> None:
+    key = lambdas.keys["acme"]
+    event = {"operation": "revoke_key", "key_id": key.split("_")[1]}
+    assert lambdas.invoke("migrate", event)["revoked"] is True
+    answer, _ = lambdas.http("GET", "/v1/tools")
+    assert answer["statusCode"] == 401
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        ({"operation": "drop"}, "InvalidRequest"),
+        ({"operation": "upgrade", "to": "0000"}, "InvalidFields"),
+        ({"operation": "create_tenant"}, "InvalidFields"),
+        ({"operation": "create_tenant", "slug": "No Slug"}, "InvalidRequest"),
+        (
+            {"operation": "create_tenant", "slug": "x", "hmac_key_id": "h9"},
+            "InvalidRequest",
+        ),
+        ({"operation": "create_key", "tenant": "acme"}, "InvalidFields"),
+        ({"operation": "create_key", "tenant": "acme", "scopes": []}, "InvalidRequest"),
+        (
+            {"operation": "create_key", "tenant": "acme", "scopes": ["root"]},
+            "InvalidRequest",
+        ),
+        (
+            {"operation": "create_key", "tenant": "nobody", "scopes": ["read"]},
+            "NotFound",
+        ),
+    ],
+)
+def test_operations_that_mean_nothing_are_refused_by_name(
+    lambdas: Lambdas, event: Any, name: str
+) -> None:
+    assert refused(lambdas, event)[0] == name
