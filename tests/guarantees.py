@@ -160,6 +160,22 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         "The tenant comes from the credential; what another tenant owns is not found.",
         13,
     ),
+    Guarantee(
+        "nothing-in-the-clear",
+        "No argument, result or secret stands in a log line, a metric or a refusal.",
+        14,
+    ),
+    Guarantee(
+        "no-ledger-no-dispatch",
+        "While the ledger is away every surface says so, stores nothing and sends "
+        "nothing; a repeat with the same key is safe.",
+        15,
+    ),
+    Guarantee(
+        "nothing-outlives-its-invocation",
+        "What a Lambda handler leaves running is ended before it returns.",
+        16,
+    ),
 )
 
 

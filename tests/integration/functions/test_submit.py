@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from effect_broker.surfaces.refusing import InvocationRefused
+from tests.guarantees import guarantee
 from tests.integration.functions.invoking import ARN, Lambdas, charge, http_event
 
 SUBMIT = {"operation": "submit", **charge()}
@@ -128,11 +129,13 @@ def test_direct_invocation_carries_an_effect_through_its_operations(
         "",
     ],
 )
+@guarantee("tenant-from-credential")
 def test_only_an_enabled_tenants_alias_is_answered(lambdas: Lambdas, arn: str) -> None:
     name, problem = refusal(lambdas, SUBMIT, arn=arn)
     assert (name, problem["code"]) == ("Forbidden", "forbidden")
 
 
+@guarantee("tenant-from-credential")
 def test_tenant_comes_from_the_alias_and_reaches_no_other(lambdas: Lambdas) -> None:
     ours = lambdas.direct(SUBMIT)
     theirs = lambdas.direct(SUBMIT, slug="other")
@@ -178,6 +181,7 @@ def test_drift_names_the_effect_to_read(lambdas: Lambdas) -> None:
     assert problem["effect_id"] == made["effect_id"]
 
 
+@guarantee("no-ledger-no-dispatch")
 def test_ledger_away_is_503_and_a_name_to_retry_by(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from effect_broker.surfaces.refusing import InvocationRefused
+from tests.guarantees import guarantee
 from tests.integration.functions.invoking import SWEEP, Lambdas, charge, nudges
 
 
@@ -90,6 +91,7 @@ def test_event_that_is_neither_batch_nor_sweep_is_refused(
     assert type(refused.value).__name__ == "InvalidRequest"
 
 
+@guarantee("nothing-outlives-its-invocation")
 def test_what_outlives_an_invocation_is_ended_before_it_returns(
     lambdas: Lambdas,
 ) -> None:

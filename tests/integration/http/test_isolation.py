@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.guarantees import guarantee
 from tests.integration.http.api import KEY, Api, assert_problem, charge
 
 ROUTES = [
@@ -26,6 +27,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+@guarantee("tenant-from-credential")
 async def test_guessed_id_of_another_tenant_is_not_found(
     api: Api, method: str, path: str, body: object
 ) -> None:
@@ -42,6 +44,7 @@ async def test_guessed_id_of_another_tenant_is_not_found(
     assert await api.status(theirs) == "outcome_unknown"
 
 
+@guarantee("tenant-from-credential")
 async def test_compensation_reaches_across_no_tenant(api: Api) -> None:
     ours = await api.settled("order:1:charge:v1")
     made = await api.stranger.post("/v1/effects", json=charge("order:2:charge:v1"))
@@ -65,6 +68,7 @@ async def test_equal_keys_of_two_tenants_are_two_effects(api: Api) -> None:
     assert ours.json()["request_hash"] != theirs.json()["request_hash"]
 
 
+@guarantee("tenant-from-credential")
 async def test_lists_show_the_callers_own_effects_only(api: Api) -> None:
     await api.submit()
     own = await api.stranger.post("/v1/effects", json=charge("order:9:charge:v1"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from httpx2 import Response
 
+from tests.guarantees import guarantee
 from tests.integration.broker.world import contract
 from tests.integration.http.api import KEY, Api, assert_problem
 
@@ -68,6 +69,7 @@ async def test_finding_about_an_old_version_is_refused(api: Api) -> None:
     assert document["version"] == effect["version"]
 
 
+@guarantee("operator-evidence-is-dated")
 async def test_absence_seen_too_early_says_from_when_it_counts(api: Api) -> None:
     effect = await unknown(api)
     answer = await resolve(api, effect, decision="not_committed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tests.guarantees import guarantee
 from tests.integration.http.api import KEY, Api, assert_problem
 
 WORDS_THAT_MEAN_FAILED = re.compile(
@@ -42,6 +43,7 @@ async def test_detail_tells_history_attempts_and_a_masked_preview(api: Api) -> N
     assert [step["action"] for step in body["next"]] == ["get_receipt"]
 
 
+@guarantee("lost-answer-is-unknown")
 async def test_unknown_outcome_is_a_plain_answer_that_claims_nothing(api: Api) -> None:
     effect_id = await api.settled(KEY, "lose_answer")
     body = await read(api, effect_id)

@@ -18,6 +18,7 @@ from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ports import EffectQuery
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.http_api import HttpParts, create_app
+from tests.guarantees import guarantee
 from tests.integration.broker.world import World
 from tests.integration.http.api import Api, assert_problem, charge, client
 
@@ -44,6 +45,7 @@ async def test_health_and_readiness_need_no_key(api: Api) -> None:
     assert_problem(await api.anonymous.get("/metrics"), 404, "route_not_found")
 
 
+@guarantee("no-ledger-no-dispatch")
 async def test_ledger_away_refuses_safely_on_every_route(api: Api) -> None:
     effect_id = await api.settled()
     connections = Connections(NOBODY_LISTENS)

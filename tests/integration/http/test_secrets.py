@@ -11,6 +11,7 @@ import pytest
 
 from effect_broker.broker.facade import EffectBroker
 from effect_broker.telemetry.logs import configure_logging
+from tests.guarantees import guarantee
 from tests.integration.http.api import Api, charge
 
 CANARY = "canary-5ec4e7"
@@ -26,6 +27,7 @@ def log() -> Iterator[io.StringIO]:
     root.handlers[:], root.level = handlers, level
 
 
+@guarantee("nothing-in-the-clear")
 async def test_canaries_appear_in_no_log_problem_or_metric(
     api: Api, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ports import EffectQuery
 from effect_broker.surfaces.requests import BODY_BYTES_MAX
+from tests.guarantees import guarantee
 from tests.integration.broker.world import contract
 from tests.integration.http.api import KEY, Api, assert_problem, charge
 
@@ -54,6 +55,7 @@ async def test_answer_of_a_new_effect_is_what_reading_it_tells(api: Api) -> None
     assert told == {**read, "reason": told["reason"]}
 
 
+@guarantee("replay-answers-the-same")
 async def test_same_request_again_is_a_replay_that_says_since_when(api: Api) -> None:
     first = (await api.submit()).json()
     answer = await api.submit()
@@ -92,6 +94,7 @@ ACTS = {
 
 
 @pytest.mark.parametrize("status", list(ACTS), ids=str)
+@guarantee("drift-is-refused")
 async def test_drift_is_409_and_equality_200_wherever_the_effect_stands(
     api: Api, status: EffectStatus
 ) -> None:
@@ -118,6 +121,7 @@ async def test_other_tool_under_the_same_key_is_drift_even_if_nobody_knows_it(
     assert document["differing_fields"] == ["tool"]
 
 
+@guarantee("replay-answers-the-same")
 async def test_identical_retry_after_a_contract_deploy_is_a_replay(api: Api) -> None:
     first = (await api.submit()).json()
     await api.world.registry.publish(contract(version="2"))
@@ -127,6 +131,7 @@ async def test_identical_retry_after_a_contract_deploy_is_a_replay(api: Api) -> 
     assert_problem(await api.submit(amount=2), 409, "payload_drift")
 
 
+@guarantee("one-intent-per-key")
 async def test_many_at_once_under_one_key_make_one_effect_and_all_get_an_answer(
     api: Api,
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.telemetry.logs import configure_logging
+from tests.guarantees import guarantee
 
 CANARY = "canary-7f3a"
 
@@ -57,6 +58,7 @@ def test_libraries_that_log_urls_and_headers_are_quiet(
     assert log.getvalue() == ""
 
 
+@guarantee("nothing-in-the-clear")
 def test_foreign_exception_is_its_class_and_places_without_its_text(
     log: io.StringIO,
 ) -> None:
