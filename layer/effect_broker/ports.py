@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -475,6 +475,10 @@ class KeyDeriver(Protocol):
         Raises:
             CipherError: no such key.
         """
+
+
+NewId = Callable[[], UUID]
+"""Makes a fresh identifier; randomness and clocks stay outside the use cases."""
 
 
 class SecretSource(Protocol):

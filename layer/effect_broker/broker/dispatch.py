@@ -7,7 +7,7 @@ The claim authorises the send, never the event that woke this process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,13 +27,13 @@ from effect_broker.domain.outcome import Ambiguous, Outcome
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Claim,
     ClaimOrder,
     Clock,
     Deadline,
     Ledger,
+    NewId,
     Nudger,
     Refused,
     Step,
@@ -88,7 +88,7 @@ class Dispatcher:
         worker: str,
         batch_max: int = BATCH_MAX,
         unsafe_max: int = UNSAFE_MAX,
-        new_id: Callable[[], UUID] = uuid7,
+        new_id: NewId,
     ) -> None:
         self._ledger = ledger
         self._catalog = catalog

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from effect_broker.broker.settling import Ended
+from effect_broker.domain.outcome import NotSent
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.ports import Meter, Step, StepResult, StepStatus
 
@@ -28,6 +29,10 @@ _RECONCILE_EVENTS: Final = frozenset(
 )
 
 
+TOO_LATE: Final = "send_deadline_passed"
+"""An adapter's word for a send that its deadline forbade."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measuring:
     """Counts attempts, transitions, fenced writes and prevented sends."""
@@ -42,6 +47,8 @@ class Measuring:
                 tool=item.claim.intent.tool,
                 outcome=type(item.outcome).__name__.lower(),
             )
+            if isinstance(item.outcome, NotSent) and item.outcome.reason == TOO_LATE:
+                self.meter.count("sends_prevented_total", reason=TOO_LATE)
 
     def steps(self, results: Sequence[tuple[Step, StepResult]]) -> None:
         """Count what became of recorded steps."""

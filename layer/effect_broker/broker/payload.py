@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,9 +26,9 @@ from effect_broker.ports import Cipher, Sealed
 
 ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
-"""Column names that ciphertexts are bound to; a receipt takes an ending's result as it
-is.
-"""
+"""Columns that ciphertexts are bound to; a receipt takes an ending's result as it is."""
+
+_SHA256_HEX: Final = re.compile("[0-9a-f]{64}")
 
 
 def open_arguments(cipher: Cipher, intent: Intent) -> Any:
@@ -85,6 +87,19 @@ def ending_of(
     cipher: Cipher, tenant_id: UUID, effect_id: UUID, outcome: Outcome
 ) -> AttemptEnding:
     """Describe an outcome as the ending of its attempt, the answer sealed."""
+    ending = _bare_ending(cipher, tenant_id, effect_id, outcome)
+    return replace(
+        ending,
+        evidence=outcome.evidence,
+        bytes_may_have_left=_bytes_may_have_left(outcome),
+        request_digest=_digest(outcome, "request_digest"),
+        response_digest=_digest(outcome, "response_digest"),
+    )
+
+
+def _bare_ending(
+    cipher: Cipher, tenant_id: UUID, effect_id: UUID, outcome: Outcome
+) -> AttemptEnding:
     match outcome:
         case Committed():
             sealed = seal_result(
@@ -96,32 +111,37 @@ def ending_of(
                 external_id=outcome.external_id,
                 result_ciphertext=sealed.ciphertext,
                 data_key_id=sealed.key_id,
-                evidence=outcome.evidence,
             )
         case Rejected():
-            kind = (
-                EndingKind.NOT_EXECUTED if outcome.not_executed else EndingKind.REJECTED
-            )
             return AttemptEnding(
-                kind=kind,
+                kind=(
+                    EndingKind.NOT_EXECUTED
+                    if outcome.not_executed
+                    else EndingKind.REJECTED
+                ),
                 reason=outcome.reason,
                 final=outcome.final,
                 from_key_record=outcome.from_key_record,
-                evidence=outcome.evidence,
             )
         case NotSent():
-            return AttemptEnding(
-                kind=EndingKind.NOT_SENT,
-                reason=outcome.reason,
-                bytes_may_have_left=False,
-                evidence=outcome.evidence,
-            )
+            return AttemptEnding(kind=EndingKind.NOT_SENT, reason=outcome.reason)
         case Ambiguous():
-            return AttemptEnding(
-                kind=EndingKind.AMBIGUOUS,
-                reason=outcome.reason,
-                evidence=outcome.evidence,
-            )
+            return AttemptEnding(kind=EndingKind.AMBIGUOUS, reason=outcome.reason)
+
+
+def _bytes_may_have_left(outcome: Outcome) -> bool:
+    """Take the adapter's word that nothing left; without it, something may have."""
+    if isinstance(outcome, NotSent):
+        return False
+    return bool(outcome.evidence.get("bytes_may_have_left", True))
+
+
+def _digest(outcome: Outcome, name: str) -> bytes | None:
+    """Read a digest that the adapter took of the wire, if it did."""
+    found = outcome.evidence.get(name)
+    if not isinstance(found, str) or not _SHA256_HEX.fullmatch(found):
+        return None
+    return bytes.fromhex(found)
 
 
 def receipt_of_ending(

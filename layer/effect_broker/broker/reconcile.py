@@ -7,7 +7,7 @@ Killed anywhere, its lease ends and the effect is outcome_unknown again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -35,7 +35,6 @@ from effect_broker.domain.recovery import (
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import Transition, transition
 from effect_broker.domain.work import WorkState
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     Claim,
@@ -44,6 +43,7 @@ from effect_broker.ports import (
     Deadline,
     KeyDeriver,
     Ledger,
+    NewId,
     Nudger,
     Step,
     StepStatus,
@@ -92,7 +92,7 @@ class Reconciler:
         worker: str,
         clock_margin: timedelta,
         batch_max: int = BATCH_MAX,
-        new_id: Callable[[], UUID] = uuid7,
+        new_id: NewId,
     ) -> None:
         self._ledger = ledger
         self._catalog = catalog

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from effect_broker.broker.catalog import Catalog
-from effect_broker.domain.errors import EffectBrokerError
-from effect_broker.ports import AdapterSource, ContractTerms, Meter
+from effect_broker.domain.errors import ContractInvalid, SecretNotFound
+from effect_broker.ports import AdapterSource, ContractTerms
 
 
 class Scopes:
@@ -16,10 +16,9 @@ class Scopes:
     here.
     """
 
-    def __init__(self, catalog: Catalog, adapters: AdapterSource, meter: Meter) -> None:
+    def __init__(self, catalog: Catalog, adapters: AdapterSource) -> None:
         self._catalog = catalog
         self._adapters = adapters
-        self._meter = meter
 
     async def terms(self) -> Sequence[ContractTerms]:
         """Return the terms; a contract whose adapter or secret is missing here is left to
@@ -31,8 +30,7 @@ class Scopes:
         for published in await self._catalog.all():
             try:
                 digest = await self._adapters.scope_digest(published.contract)
-            except EffectBrokerError:
-                self._meter.count("sends_prevented_total", reason="adapter_gone")
+            except (ContractInvalid, SecretNotFound):
                 continue
             found.append(ContractTerms(published.contract_id, digest))
         return found

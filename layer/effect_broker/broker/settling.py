@@ -11,11 +11,11 @@ from effect_broker.broker.effects import mint_key
 from effect_broker.broker.payload import ending_of, receipt_of_ending
 from effect_broker.broker.recording import Pending
 from effect_broker.domain.attempt import AttemptEnding
-from effect_broker.domain.contract import EffectContract, KeyRecords
+from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.intent import Intent
 from effect_broker.domain.outcome import Committed, Outcome, Rejected
 from effect_broker.domain.receipt import ReceiptSource
-from effect_broker.domain.settle import after_outcome
+from effect_broker.domain.settle import after_outcome, speaks_for_all
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
 from effect_broker.ports import Cipher, Claim, KeyDeriver, Step
@@ -55,7 +55,8 @@ class Settler:
             transition=self._decide(ended, ending, claim.work, claim.now),
             actor=self.actor,
             attempt=claim.attempt,
-            speaks_for_all=_speaks_for_all(ended.contract, ended.outcome),
+            speaks_for_all=isinstance(ended.outcome, Rejected)
+            and speaks_for_all(ended.contract, ended.outcome),
         )
         return Pending(step, decide)
 
@@ -89,14 +90,3 @@ def with_new_key(
         return decided
     key = mint_key(deriver, intent, contract, decided.key_generation)
     return replace(decided, downstream_key=key)
-
-
-def _speaks_for_all(contract: EffectContract, outcome: Outcome) -> bool:
-    """Say whether an answer from the key's own record covers every attempt (design rule
-    5).
-    """
-    return (
-        isinstance(outcome, Rejected)
-        and outcome.from_key_record
-        and contract.key_records is KeyRecords.ALL_ANSWERS
-    )

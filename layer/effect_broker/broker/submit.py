@@ -8,7 +8,7 @@ is never an error.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -31,12 +31,12 @@ from effect_broker.domain.identity import (
 )
 from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent, Reservation
 from effect_broker.domain.preview import preview
-from effect_broker.ids import uuid7
 from effect_broker.ports import (
     Cipher,
     KeyDeriver,
     Ledger,
     Meter,
+    NewId,
     Nudger,
     PublishedContract,
     Reserved,
@@ -57,7 +57,7 @@ class Submitter:
         deriver: KeyDeriver,
         nudger: Nudger,
         meter: Meter,
-        new_id: Callable[[], UUID] = uuid7,
+        new_id: NewId,
     ) -> None:
         self._new_id = new_id
         self._ledger = ledger

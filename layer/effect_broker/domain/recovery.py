@@ -235,13 +235,16 @@ def proof_of_commit(attempts: Sequence[Attempt]) -> AttemptEnding:
     )
 
 
-def _last_proof_of_absence(attempts: Sequence[Attempt]) -> AttemptEnding | None:
-    endings = (
-        attempt.ending
-        for attempt in sorted(attempts, key=lambda attempt: attempt.ordinal, reverse=True)
-        if attempt.ending is not None
+def _last_proof_of_absence(attempts: Sequence[Attempt]) -> Attempt | None:
+    latest_first = sorted(attempts, key=lambda attempt: attempt.ordinal, reverse=True)
+    return next(
+        (
+            attempt
+            for attempt in latest_first
+            if attempt.ending is not None and attempt.ending.kind in _PROVES_ABSENCE
+        ),
+        None,
     )
-    return next((ending for ending in endings if ending.kind in _PROVES_ABSENCE), None)
 
 
 def _after_late_proof(
@@ -249,14 +252,16 @@ def _after_late_proof(
 ) -> Transition:
     """Every attempt is proven not committed by stored endings; the last such decides.
 
-    An attempt without one was spoken for by the key's own record.
+    An attempt without one was spoken for by the key's own record. A rejection that came
+    in time was counted when it came.
     """
-    ending = _last_proof_of_absence(attempts)
-    if ending is not None and ending.kind is EndingKind.REJECTED:
+    last = _last_proof_of_absence(attempts)
+    ending = last.ending if last is not None else None
+    if last is not None and ending is not None and ending.kind is EndingKind.REJECTED:
         outcome = Rejected(
             ending.reason, final=ending.final, from_key_record=ending.from_key_record
         )
-        counted = replace(work, rejections=work.rejections + 1)
+        counted = replace(work, rejections=work.rejections + last.late)
         kept = speaks_for_all(contract, outcome)
         return proven_rejection(contract, counted, outcome, kept=kept)
     event = (

@@ -17,11 +17,13 @@ from effect_broker.cipher import AesGcmCipher, Keyring
 from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.domain.errors import SchemaMismatch
+from effect_broker.ids import uuid7
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ports import Meter, Nudger
 from effect_broker.settings import Settings
+from effect_broker.telemetry.unknown import UnknownGauges
 from effect_broker.wiring.sources import conninfo, keyring_text
 
 LAMBDA_CONNECTIONS: Final = 1
@@ -100,6 +102,7 @@ class Core:
         """The use cases that surfaces call; no adapter is reachable from them."""
         return EffectBroker(
             submitter=Submitter(
+                new_id=uuid7,
                 ledger=self.ledger,
                 catalog=self.catalog,
                 tenants=Tenants(self.registry, self.clock),
@@ -123,6 +126,19 @@ class Core:
             catalog=self.catalog,
             clock=self.clock,
         )
+
+    @cached_property
+    def unknown_gauges(self) -> UnknownGauges:
+        """Tells how much is unproved, and since when."""
+        return UnknownGauges(self.meter)
+
+    async def measure_unknown(self) -> None:
+        """Set the gauges of what is unproved, over all tenants.
+
+        Raises:
+            LedgerUnavailable: nothing is known; the gauges stay as they were.
+        """
+        self.unknown_gauges.tell(await self.ledger.unknown_summary())
 
     async def check_ready(self) -> None:
         """Accept a ledger that can be reached and has this release's schema.

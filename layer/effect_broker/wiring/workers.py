@@ -16,6 +16,7 @@ from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import Settler
 from effect_broker.broker.sweep import Sweeper
 from effect_broker.domain.contract import CLOCK_MARGIN
+from effect_broker.ids import uuid7
 from effect_broker.ports import SecretSource
 from effect_broker.secrets import CachedSecrets
 from effect_broker.watchdog import ThreadWatchdog
@@ -49,6 +50,7 @@ class Workers:
         """Runs due attempts."""
         core = self.core
         return Dispatcher(
+            new_id=uuid7,
             ledger=core.ledger,
             catalog=core.catalog,
             scopes=self._scopes,
@@ -71,6 +73,7 @@ class Workers:
         """Moves unknown effects on."""
         core = self.core
         return Reconciler(
+            new_id=uuid7,
             ledger=core.ledger,
             catalog=core.catalog,
             scopes=self._scopes,
@@ -105,12 +108,7 @@ class Workers:
             LedgerUnavailable: the next sweep does it.
         """
         await self.sweeper.run_once()
-        for row in await self.core.ledger.unknown_summary():
-            labels = {"contract": row.contract, "tool": row.tool}
-            self.core.meter.gauge("unknown_effects", row.count, **labels)
-            self.core.meter.gauge(
-                "unknown_oldest_age_seconds", row.oldest_age_seconds, **labels
-            )
+        await self.core.measure_unknown()
 
     @cached_property
     def _recorder(self) -> Recorder:
@@ -118,7 +116,7 @@ class Workers:
 
     @cached_property
     def _scopes(self) -> Scopes:
-        return Scopes(self.core.catalog, self.adapters, self.core.meter)
+        return Scopes(self.core.catalog, self.adapters)
 
     @cached_property
     def _watchdog(self) -> ThreadWatchdog:

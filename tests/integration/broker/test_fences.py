@@ -28,6 +28,7 @@ async def test_worker_that_slept_past_its_deadline_sends_nothing(world: World) -
     assert report.fenced == 1
     assert len(world.target.requests) == 1
     assert world.meter.counts["fenced_writes_total"] == 1
+    assert world.meter.counts["sends_prevented_total"] == 1
 
 
 @guarantee("fenced-answer-is-evidence")

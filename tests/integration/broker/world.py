@@ -13,7 +13,8 @@ from uuid import UUID
 
 import psycopg
 
-from effect_broker.adapters.simulated import SimulatedAdapters, SimulatedTarget
+from effect_broker.adapters.simulated import SimulatedAdapters
+from effect_broker.adapters.simulated_target import SimulatedTarget
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.dispatch import Dispatcher
@@ -36,6 +37,7 @@ from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import EffectRequest, Reservation
 from effect_broker.domain.resolution import Decision
 from effect_broker.domain.status import EffectStatus
+from effect_broker.ids import uuid7
 from effect_broker.ports import AdapterSource, Deadline, Ledger, Registry, Tenant
 
 KEYRING = (
@@ -163,9 +165,10 @@ class World:
         """Return a dispatcher; two made alike are two workers with one configuration."""
         ledger, adapters = ledger or self.ledger, adapters or self.adapters
         return Dispatcher(
+            new_id=uuid7,
             ledger=ledger,
             catalog=self.catalog,
-            scopes=Scopes(self.catalog, adapters, self.meter),
+            scopes=Scopes(self.catalog, adapters),
             attempting=Attempting(adapters, self.cipher, NoWatchdog()),
             settler=Settler(self.cipher, self.cipher, MARGIN, "dispatcher"),
             recorder=recorder or Recorder(ledger, sleep=_no_sleep),
@@ -181,9 +184,10 @@ class World:
         """Return a reconciler."""
         ledger, adapters = ledger or self.ledger, adapters or self.adapters
         return Reconciler(
+            new_id=uuid7,
             ledger=ledger,
             catalog=self.catalog,
-            scopes=Scopes(self.catalog, adapters, self.meter),
+            scopes=Scopes(self.catalog, adapters),
             probing=Probing(adapters, self.cipher, self.clock),
             recorder=Recorder(ledger, sleep=_no_sleep),
             cipher=self.cipher,
@@ -210,6 +214,7 @@ class World:
     def broker(self) -> EffectBroker:
         return EffectBroker(
             submitter=Submitter(
+                new_id=uuid7,
                 ledger=self.ledger,
                 catalog=self.catalog,
                 tenants=Tenants(self.registry, self.clock, refresh_seconds=0),
