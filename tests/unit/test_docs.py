@@ -16,6 +16,7 @@ from docs import generate
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.status import EffectStatus
 from effect_broker.surfaces.requests import finding, submission
+from effect_broker.telemetry import NAMES, PREFIX
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = generate.documents()
@@ -26,6 +27,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 MODULE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|sql|toml|yaml|md|svg|json))`")
+METRIC = re.compile(r"`(effect_broker_\w+_(?:total|seconds|effects))`")
 MODULE_ROOTS = (ROOT, ROOT / "layer" / "effect_broker", ROOT / "tests")
 
 each_document = pytest.mark.parametrize(
@@ -91,6 +93,12 @@ def test_commands_exist(document: Path) -> None:
         check_command(command)
 
 
+@each_document
+def test_metrics_that_are_named_exist(document: Path) -> None:
+    named = set(METRIC.findall(document.read_text()))
+    assert named <= {PREFIX + name for name in NAMES}
+
+
 def test_readme_fits_a_short_read() -> None:
     assert len(README.splitlines()) <= 200
 
@@ -107,12 +115,13 @@ def test_readme_submits_what_the_demo_contract_accepts() -> None:
 
 def test_documented_bodies_are_accepted() -> None:
     api = (ROOT / "docs" / "http-api.md").read_text()
-    submitted, found = (
-        block for language, block in FENCE.findall(api) if language == "json"
-    )
-    request = submission(json.loads(submitted))
-    example_contract(request.tool).check_arguments(request.arguments)
-    assert finding(json.loads(found), actor="key:1").observed_at is not None
+    bodies = [block for language, block in FENCE.findall(api) if language == "json"]
+    submitted, found, invoked = map(json.loads, bodies)
+    assert invoked.pop("operation") == "submit"
+    for body in (submitted, invoked):
+        request = submission(body)
+        example_contract(request.tool).check_arguments(request.arguments)
+    assert finding(found, actor="key:1").observed_at is not None
 
 
 def test_readme_shows_every_class_the_unsafe_one_too() -> None:
