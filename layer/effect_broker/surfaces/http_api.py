@@ -59,7 +59,7 @@ class HttpParts:
     broker: EffectBroker
     authenticator: Authenticator
     ready: Callable[[], Awaitable[None]]
-    metrics: Callable[[], tuple[bytes, str]] | None = None
+    metrics: Callable[[], Awaitable[tuple[bytes, str]]] | None = None
 
 
 def create_app(parts: HttpParts) -> FastAPI:
@@ -268,7 +268,7 @@ async def readyz(request: Request) -> Response:
 async def _metrics(request: Request) -> Response:
     metrics = _parts(request).metrics
     assert metrics is not None, "the route exists only with metrics"
-    body, media_type = metrics()
+    body, media_type = await metrics()
     return Response(body, headers={"Content-Type": media_type})
 
 

@@ -112,7 +112,7 @@ PREFER: Final[Mapping[str, Any]] = {
     "name": "Prefer",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "examples": ["wait=10"]},
+    "schema": {"type": "string", "examples": ["wait=1"]},
     "description": "wait=N (RFC 7240) holds the answer until the effect is terminal or N"
     f" seconds are over, at most {WAIT_SECONDS_MAX}; Preference-Applied tells.",
 }

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import effect_broker
-from effect_broker.ports import Meter
+from effect_broker.ports import Meter, UnknownCount
 from effect_broker.telemetry import NAMES, PREFIX, Kind, NullMeter
 from effect_broker.telemetry.emf import NAMESPACE, EmfMeter
 from effect_broker.telemetry.prometheus import PrometheusMeter
+from effect_broker.telemetry.unknown import UnknownGauges
 
 PACKAGE = Path(effect_broker.__file__).parent
 KINDS = {"count": Kind.COUNTER, "observe": Kind.HISTOGRAM, "gauge": Kind.GAUGE}
@@ -128,3 +129,16 @@ def test_two_meters_of_one_process_share_nothing() -> None:
     first, second = PrometheusMeter(), PrometheusMeter()
     first.count("lease_expirations_total")
     assert b"effect_broker_lease_expirations_total 0.0" in second.render()[0]
+
+
+def test_contract_with_nothing_left_unproved_says_zero() -> None:
+    meter = PrometheusMeter()
+    gauges = UnknownGauges(meter)
+    gauges.tell([UnknownCount("a", "pay", 2, 61.0), UnknownCount("b", "pay", 1, 5.0)])
+    gauges.tell([UnknownCount("b", "pay", 1, 9.0)])
+    text = meter.render()[0].decode()
+    assert 'effect_broker_unknown_effects{contract="a",tool="pay"} 0.0' in text
+    assert 'effect_broker_unknown_effects{contract="b",tool="pay"} 1.0' in text
+    age = "effect_broker_unknown_oldest_age_seconds"
+    assert age + '{contract="a",tool="pay"} 0.0' in text
+    assert age + '{contract="b",tool="pay"} 9.0' in text

@@ -1,0 +1,58 @@
+"""The HTTP surface as a plain process, with metrics of its own."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from effect_broker.domain.errors import LedgerUnavailable
+from effect_broker.settings import Settings
+from effect_broker.surfaces.auth import Authenticator
+from effect_broker.surfaces.http_api import HttpParts, create_app
+from effect_broker.telemetry.logs import configure_logging
+from effect_broker.telemetry.prometheus import PrometheusMeter
+from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
+
+_log: Final = logging.getLogger(__name__)
+
+
+async def serve(
+    settings: Settings, host: str, port: int, *, announce: Callable[[str], None]
+) -> None:
+    """Serve until a signal ends the process; requests under way are answered first.
+
+    Port 0 takes a free one. `announce` is told the address once it accepts connections.
+    """
+    configure_logging(settings.log_level)
+    meter = PrometheusMeter()
+    core = Core(settings, meter, PROCESS_CONNECTIONS)
+
+    async def metrics() -> tuple[bytes, str]:
+        try:
+            await core.measure_unknown()
+        except LedgerUnavailable:
+            _log.warning("gauges of unproved effects are stale: the ledger is away")
+        return meter.render()
+
+    parts = HttpParts(
+        core.broker, Authenticator(core.registry), core.check_ready, metrics
+    )
+    config = _config(create_app(parts))
+    with socket.create_server((host, port), reuse_port=False) as listening:
+        announce("http://{}:{}".format(*listening.getsockname()[:2]))
+        try:
+            await uvicorn.Server(config).serve(sockets=[listening])
+        finally:
+            await core.connections.close()
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    """Configure the server; its own access log would hold query strings."""
+    return uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, lifespan="off"
+    )
