@@ -90,6 +90,7 @@ ACTS = {
     _S.OUTCOME_UNKNOWN: ["lose_answer"],
     _S.SUCCEEDED: ["commit"],
     _S.FAILED_FINAL: ["reject_final"],
+    _S.MANUAL_REVIEW: ["key_conflict"],
 }
 
 
