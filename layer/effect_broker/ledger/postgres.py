@@ -58,12 +58,11 @@ class PostgresLedger(PostgresReads, PostgresOperating):
             NotFound: a tenant is unknown or disabled, or a contract is not published.
             LedgerUnavailable: nothing is known to be stored; repeat with the same ids.
         """
-        wanted = composite_rows(map(rows.new_intent, intents))
+        order = sorted(range(len(intents)), key=lambda place: _key(intents[place]))
+        wanted = composite_rows(rows.new_intent(intents[place]) for place in order)
         found = await self._again("reserve", {"intents": wanted})
-        return [
-            _reserved(intent, answer)
-            for intent, answer in zip(intents, found, strict=True)
-        ]
+        answers = dict(zip(order, found, strict=True))
+        return [_reserved(intent, answers[place]) for place, intent in enumerate(intents)]
 
     async def claim(self, order: ClaimOrder) -> Claimed:
         """Take due effects and start their attempts, committed before this returns.
@@ -222,6 +221,10 @@ class PostgresLedger(PostgresReads, PostgresOperating):
             (fenced,) = await self.record([step])
             return fenced
         return replace(result, work=rows.work(work[0]), now=work[0].ledger_now)
+
+
+def _key(intent: Intent) -> tuple[UUID, str]:
+    return intent.tenant_id, intent.operation_key
 
 
 def _reserved(intent: Intent, row: Row) -> Reserved:

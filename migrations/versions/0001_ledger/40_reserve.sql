@@ -43,117 +43,117 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) e;
 
--- What stands under each operation key. `created` where it is the caller's own effect, also when the call is repeated
--- after an unknown commit. A new row carries no intent back: the caller has it.
-CREATE FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[])
-RETURNS TABLE (
-    place bigint, created boolean, ledger_now timestamptz, stands effect_broker.effects
-)
+-- What stands under an operation key. A new row carries no intent back: the caller has it.
+CREATE TYPE effect_broker.reserved_row AS (
+    created boolean,
+    ledger_now timestamptz,
+    effect_id uuid,
+    tenant_id uuid,
+    operation_key varchar,
+    tool text,
+    request_hash effect_broker.sha256_digest,
+    contract_id integer,
+    contract_name text,
+    contract_version text,
+    safety text,
+    downstream_key varchar,
+    hmac_key_id varchar,
+    arguments_ciphertext bytea,
+    data_key_id varchar,
+    preview varchar,
+    requested_by varchar,
+    trace_id varchar,
+    intent_created_at timestamptz,
+    shown_status text,
+    shown_version integer,
+    updated_at timestamptz
+);
+
+-- Reserve intents, in their order, which callers keep sorted by key: two batches then wait for each other in one order.
+-- `created` where the effect is the caller's own, also when the call is repeated after an unknown commit. A replay or a
+-- conflict writes nothing.
+CREATE FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[]) RETURNS SETOF effect_broker.reserved_row
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_pending effect_broker.new_intent[] := p_intents;
-    v_new uuid[];
-    v_created bigint := 0;
-    v_stored bigint;
-    v_now timestamptz := clock_timestamp();
+    v_intent new_intent;
+    v_digest bytea;
+    v_row reserved_row;
 BEGIN
-    LOOP
-        -- Sorted, so that two batches with the same keys wait in one order. A conflict waits for the other transaction
-        -- to end and then writes nothing.
-        WITH won AS (
-            INSERT INTO effect_keys (tenant_id, key_digest, effect_id, request_hash, operation_key)
-            SELECT n.tenant_id, sha256(convert_to(n.operation_key, 'UTF8')) AS key_digest, n.effect_id, n.request_hash,
-                n.operation_key
-            FROM unnest(v_pending) n
-            ORDER BY 1, 2
-            ON CONFLICT DO NOTHING
-            RETURNING effect_keys.effect_id
-        )
-        SELECT array_agg(won.effect_id) INTO v_new FROM won;
-        IF v_new IS NOT NULL THEN
-            v_now := clock_timestamp();
-            PERFORM store_new_intents(v_pending, v_new, v_now);
-            v_created := v_created + cardinality(v_new);
-            IF v_created = cardinality(p_intents) THEN
-                RETURN QUERY
-                SELECT n.place, true, v_now, NULL::effect_broker.effects
-                FROM generate_series(1::bigint, v_created) AS n (place);
-                RETURN;
+    FOREACH v_intent IN ARRAY p_intents LOOP
+        v_digest := sha256(convert_to(v_intent.operation_key, 'UTF8'));
+        LOOP
+            v_row := NULL;
+            -- Waits for whoever else holds the key to end.
+            INSERT INTO effect_keys (tenant_id, key_digest, effect_id)
+            VALUES (v_intent.tenant_id, v_digest, v_intent.effect_id)
+            ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                v_row.created := true;
+                v_row.ledger_now := store_intent(v_intent);
+                EXIT;
             END IF;
-        END IF;
-        -- A new statement has a new snapshot: it sees the winner, unless the winner rolled back; then the key is free.
-        SELECT array_agg(n) INTO v_pending
-        FROM unnest(v_pending) n
-        WHERE NOT EXISTS (
-            SELECT FROM effect_keys k
-            WHERE k.tenant_id = n.tenant_id AND k.key_digest = sha256(convert_to(n.operation_key, 'UTF8'))
-        );
-        EXIT WHEN v_pending IS NULL;
+            -- A new statement has a new snapshot: it sees the winner, unless the winner rolled back and the key is free.
+            SELECT k.effect_id = v_intent.effect_id, clock_timestamp(), e.effect_id, e.tenant_id, e.operation_key,
+                e.tool, e.request_hash, e.contract_id, e.contract_name, e.contract_version, e.safety, e.downstream_key,
+                e.hmac_key_id, e.arguments_ciphertext, e.data_key_id, e.preview, e.requested_by, e.trace_id,
+                e.intent_created_at, e.shown_status, e.shown_version, e.updated_at
+            INTO v_row
+            FROM effect_keys k
+            JOIN effects e ON e.tenant_id = k.tenant_id AND e.effect_id = k.effect_id
+            WHERE k.tenant_id = v_intent.tenant_id AND k.key_digest = v_digest;
+            EXIT WHEN FOUND;
+        END LOOP;
+        RETURN NEXT v_row;
     END LOOP;
-    RETURN QUERY
-    SELECT n.place, e.effect_id = n.effect_id, v_now, e
-    FROM unnest(p_intents) WITH ORDINALITY AS n (
-        effect_id, tenant_id, operation_key, request_hash, contract_id, downstream_key, hmac_key_id, data_key_id,
-        requested_by, trace_id, preview, arguments_ciphertext, place
-    )
-    JOIN effect_keys k
-        ON k.tenant_id = n.tenant_id AND k.key_digest = sha256(convert_to(n.operation_key, 'UTF8'))
-    JOIN effects e ON e.tenant_id = k.tenant_id AND e.effect_id = k.effect_id;
-    GET DIAGNOSTICS v_stored = ROW_COUNT;
-    IF v_stored <> cardinality(p_intents) THEN
-        RAISE EXCEPTION USING ERRCODE = 'EB004', MESSAGE = 'A reserved key has no effect behind it.';
-    END IF;
 END
 $$;
 
--- Intent, work row and first event of the intents whose keys were won. The tenant is checked here, not by a foreign key.
-CREATE FUNCTION effect_broker.store_new_intents(
-    p_intents effect_broker.new_intent[], p_won uuid[], p_now timestamptz
-) RETURNS void
+-- Intent, first event and work row of an intent whose key was won. The tenant is checked here, not by a foreign key.
+CREATE FUNCTION effect_broker.store_intent(p_intent effect_broker.new_intent) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_stored bigint;
+    v_now timestamptz;
+    v_submit_ms bigint;
+    v_actor text := coalesce(p_intent.requested_by, 'caller');
+    v_head bytea;
 BEGIN
-    WITH fresh AS MATERIALIZED (
-        SELECT n.*, coalesce(n.requested_by, 'caller') AS actor,
-            effect_broker.event_digest(
-                effect_broker.first_head(), n.effect_id, 1, p_now, 'EffectReserved', NULL, 'prepared',
-                coalesce(n.requested_by, 'caller'), '{}'
-            ) AS head
-        FROM unnest(p_intents) n
-        WHERE n.effect_id = ANY (p_won)
-    ), intent AS (
-        INSERT INTO effect_broker.effect_intents (
-            effect_id, tenant_id, created_at, contract_id, request_hash, operation_key, downstream_key, hmac_key_id,
-            data_key_id, requested_by, trace_id, preview, arguments_ciphertext
-        )
-        SELECT n.effect_id, n.tenant_id, p_now, n.contract_id, n.request_hash, n.operation_key, n.downstream_key,
-            n.hmac_key_id, n.data_key_id, n.requested_by, n.trace_id, n.preview, n.arguments_ciphertext
-        FROM fresh n
-    ), event AS (
-        INSERT INTO effect_broker.effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-        )
-        SELECT n.effect_id, p_now, 1, 'EffectReserved', NULL, 'prepared', n.actor, '{}', effect_broker.first_head(),
-            n.head
-        FROM fresh n
-    )
-    INSERT INTO effect_broker.effect_work (
-        effect_id, tenant_id, created_at, last_event_at, due_at, submit_until, status, contract_id, version, head
-    )
-    SELECT n.effect_id, n.tenant_id, p_now, p_now, p_now, p_now + effect_broker.milliseconds(c.submit_ms), 'prepared',
-        n.contract_id, 1, n.head
-    FROM fresh n
-    JOIN effect_broker.contracts c ON c.contract_id = n.contract_id
-    JOIN effect_broker.tenants t ON t.tenant_id = n.tenant_id AND t.disabled_at IS NULL;
-    GET DIAGNOSTICS v_stored = ROW_COUNT;
-    IF v_stored <> cardinality(p_won) THEN
+    SELECT c.submit_ms INTO v_submit_ms
+    FROM effect_broker.contracts c, effect_broker.tenants t
+    WHERE c.contract_id = p_intent.contract_id AND t.tenant_id = p_intent.tenant_id AND t.disabled_at IS NULL;
+    IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'EB005',
             MESSAGE = 'The tenant is unknown or disabled, or the contract is not published.';
     END IF;
+    v_now := clock_timestamp();
+    v_head := effect_broker.event_digest(
+        effect_broker.first_head(), p_intent.effect_id, 1, v_now, 'EffectReserved', NULL, 'prepared', v_actor, '{}'
+    );
+    INSERT INTO effect_broker.effect_intents (
+        effect_id, tenant_id, created_at, contract_id, request_hash, operation_key, downstream_key, hmac_key_id,
+        data_key_id, requested_by, trace_id, preview, arguments_ciphertext
+    )
+    VALUES (
+        p_intent.effect_id, p_intent.tenant_id, v_now, p_intent.contract_id, p_intent.request_hash,
+        p_intent.operation_key, p_intent.downstream_key, p_intent.hmac_key_id, p_intent.data_key_id,
+        p_intent.requested_by, p_intent.trace_id, p_intent.preview, p_intent.arguments_ciphertext
+    );
+    INSERT INTO effect_broker.effect_events (
+        effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+    )
+    VALUES (
+        p_intent.effect_id, v_now, 1, 'EffectReserved', NULL, 'prepared', v_actor, '{}', v_head
+    );
+    INSERT INTO effect_broker.effect_work (
+        effect_id, tenant_id, created_at, last_event_at, due_at, submit_until, status, lane, contract_id, version, head
+    )
+    VALUES (
+        p_intent.effect_id, p_intent.tenant_id, v_now, v_now, v_now, v_now + effect_broker.milliseconds(v_submit_ms),
+        'prepared', 0, p_intent.contract_id, 1, v_head
+    );
+    RETURN v_now;
 END
 $$;

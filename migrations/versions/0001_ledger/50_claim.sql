@@ -7,30 +7,30 @@ CREATE TYPE effect_broker.claim_row AS (
     ledger_now timestamptz,
     effect_id uuid,
     tenant_id uuid,
-    operation_key text,
+    operation_key varchar,
     tool text,
-    request_hash bytea,
+    request_hash effect_broker.sha256_digest,
     contract_id integer,
     contract_name text,
     contract_version text,
     safety text,
-    downstream_key text,
-    hmac_key_id text,
+    downstream_key varchar,
+    hmac_key_id varchar,
     arguments_ciphertext bytea,
-    data_key_id text,
-    preview text,
-    requested_by text,
-    trace_id text,
+    data_key_id varchar,
+    preview varchar,
+    requested_by varchar,
+    trace_id varchar,
     intent_created_at timestamptz,
     status text,
     version integer,
     attempts integer,
     unproven integer,
     proven_through integer,
-    rejections integer,
-    retries integer,
-    redispatches integer,
-    probes integer,
+    rejections effect_broker.natural_number,
+    retries effect_broker.natural_number,
+    redispatches effect_broker.natural_number,
+    probes effect_broker.natural_number,
     key_generation integer,
     proof_committed boolean,
     due_at timestamptz,
@@ -41,12 +41,12 @@ CREATE TYPE effect_broker.claim_row AS (
     unknown_since timestamptz,
     created_at timestamptz,
     claim_token uuid,
-    current_key text,
+    current_key varchar,
     attempt_id uuid,
-    worker text,
+    worker varchar,
     started_at timestamptz,
     send_deadline timestamptz,
-    scope_digest bytea
+    scope_digest effect_broker.sha256_digest
 );
 
 -- Why a due effect may not be sent at p_now; NULL where it may. The margin only ever forbids more.
@@ -149,73 +149,34 @@ BEGIN
 END
 $$;
 
--- Named rows of a lane that are due, locked by primary key: what a nudge asks for.
+-- Named rows of a lane that are due, locked one by one by primary key: what a nudge asks for.
 CREATE FUNCTION effect_broker.pick_named(
     p_lane smallint, p_limit integer, p_contract_ids integer[], p_effect_ids uuid[]
 ) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := clock_timestamp();
-    v_picked uuid[];
+    v_effect_id uuid;
+    v_picked uuid[] := '{}';
 BEGIN
-    WITH named AS MATERIALIZED (
-        SELECT w.effect_id
-        FROM effect_broker.effect_work w
-        WHERE w.effect_id = ANY (p_effect_ids) AND w.lane = p_lane AND w.due_at <= v_now
+    FOREACH v_effect_id IN ARRAY p_effect_ids LOOP
+        EXIT WHEN cardinality(v_picked) = p_limit;
+        PERFORM FROM effect_broker.effect_work w
+        WHERE w.effect_id = v_effect_id AND w.lane = p_lane AND w.due_at <= clock_timestamp()
             AND w.contract_id = ANY (p_contract_ids)
-        ORDER BY w.effect_id
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    )
-    SELECT coalesce(array_agg(n.effect_id), '{}') INTO v_picked FROM named n;
+        FOR UPDATE SKIP LOCKED;
+        IF FOUND AND v_effect_id <> ALL (v_picked) THEN
+            v_picked := v_picked || v_effect_id;
+        END IF;
+    END LOOP;
     RETURN v_picked;
 END
 $$;
 
--- Everything that stands in the way of a claim under this token: an operator's hold, a failover that may have lost
--- commits, or a fence. The lock makes a settling connection wait for a commit that is still in flight.
-CREATE FUNCTION effect_broker.claim_obstacle(p_token uuid, OUT disposition text, OUT detail text)
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_control record;
-BEGIN
-    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
-    SELECT c.dispatch_held, c.reason, c.timeline,
-        c.timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8) AS failed_over,
-        EXISTS (SELECT FROM effect_broker.claim_fences f WHERE f.token = p_token) AS fenced
-    INTO STRICT v_control
-    FROM effect_broker.ledger_control c;
-    IF v_control.fenced THEN
-        disposition := 'fenced';
-    ELSIF v_control.dispatch_held THEN
-        disposition := 'held';
-        detail := v_control.reason;
-    ELSIF v_control.failed_over THEN
-        disposition := 'held';
-        detail := 'The database failed over; commits may be lost.';
-        UPDATE effect_broker.ledger_control
-        SET dispatch_held = true, reason = detail, since = clock_timestamp();
-    END IF;
-END
-$$;
-
--- The claims of a token, and beside them the picked rows that it did not take.
-CREATE FUNCTION effect_broker.claim_rows(
-    p_picked uuid[], p_token uuid, p_now timestamptz, p_remaining boolean, p_oldest_due_at timestamptz,
-    p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
-) RETURNS SETOF effect_broker.claim_row
-LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN QUERY
+-- Work rows with all that their holder needs, in the order given, as they stand.
+CREATE FUNCTION effect_broker.claim_rows(p_picked uuid[], p_now timestamptz) RETURNS SETOF effect_broker.claim_row
+LANGUAGE sql STABLE ROWS 10 AS $$
     SELECT
-        CASE
-            WHEN w.claim_token = p_token OR p_scope_digests IS NULL THEN 'claimed'
-            ELSE effect_broker.send_refusal(
-                greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest, t.scope_digest,
-                c.attempt_ms, c.settlement_ms, p_margin_ms
-            )
-        END,
-        NULL::text, p_remaining, p_oldest_due_at, greatest(p_now, w.last_event_at),
+        'claimed', NULL::text, false, NULL::timestamptz, greatest(p_now, w.last_event_at),
         i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
         c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
         i.requested_by, i.trace_id, i.created_at,
@@ -224,78 +185,120 @@ BEGIN
         w.settlement_at, w.horizon_at, w.submit_until, w.negative_at, w.unknown_since, w.created_at,
         w.claim_token,
         CASE WHEN w.key_generation = 1 THEN i.downstream_key ELSE g.downstream_key END,
-        a.attempt_id, a.worker, a.started_at, a.send_deadline, a.scope_digest
+        a.attempt_id, a.worker, a.started_at, a.send_deadline, coalesce(a.scope_digest, w.scope_digest)
     FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
     JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
     JOIN effect_broker.effect_intents i ON i.tenant_id = w.tenant_id AND i.effect_id = w.effect_id
     JOIN effect_broker.contracts c ON c.contract_id = w.contract_id
-    LEFT JOIN unnest(p_contract_ids, p_scope_digests) t (contract_id, scope_digest)
-        ON t.contract_id = w.contract_id
     LEFT JOIN effect_broker.effect_key_generations g
         ON g.effect_id = w.effect_id AND g.generation = w.key_generation AND w.key_generation > 1
     LEFT JOIN effect_broker.effect_attempts a
         ON a.effect_id = w.effect_id AND a.ordinal = w.attempts AND w.status = 'dispatching'
-    ORDER BY p.place;
-END
+    ORDER BY p.place
 $$;
 
--- Start the attempts of picked effects that may be sent: new status, counters, attempt row and event in one commit.
+-- Start the attempts of picked effects that may be sent: new status, counters, attempt row and event, in one statement and
+-- one commit. What may not be sent comes back as it stands. p_now was read when every lock was held.
 CREATE FUNCTION effect_broker.start_attempts(
-    p_picked uuid[], p_now timestamptz, p_token uuid, p_worker text, p_attempt_ids uuid[],
-    p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
-) RETURNS void
-LANGUAGE sql AS $$
+    p_picked uuid[], p_now timestamptz, p_remaining boolean, p_oldest_due_at timestamptz, p_token uuid, p_worker text,
+    p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
     WITH candidate AS MATERIALIZED (
-        SELECT w.effect_id, w.status, w.head, greatest(p_now, w.last_event_at) AS at, w.version + 1 AS version,
-            w.attempts + 1 AS ordinal, p_attempt_ids[p.place] AS attempt_id, t.scope_digest, c.lease_ms,
-            c.attempt_ms, c.settlement_ms, c.retention_ms
+        SELECT w.*, p.place, c.attempt_ms, c.lease_ms, c.settlement_ms, c.retention_ms, c.tool, c.name AS contract_name,
+            c.version AS contract_version, c.safety, greatest(p_now, w.last_event_at) AS at,
+            p_scope_digests[array_position(p_contract_ids, w.contract_id)] AS scope_now,
+            effect_broker.send_refusal(
+                greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest,
+                p_scope_digests[array_position(p_contract_ids, w.contract_id)], c.attempt_ms, c.settlement_ms,
+                p_margin_ms
+            ) AS refusal
         FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
         JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
         JOIN effect_broker.contracts c ON c.contract_id = w.contract_id
-        JOIN unnest(p_contract_ids, p_scope_digests) t (contract_id, scope_digest)
-            ON t.contract_id = w.contract_id
-        WHERE effect_broker.send_refusal(
-            greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest, t.scope_digest,
-            c.attempt_ms, c.settlement_ms, p_margin_ms
-        ) IS NULL
-    ), event AS MATERIALIZED (
-        SELECT k.*, k.at + effect_broker.milliseconds(k.attempt_ms) AS send_deadline,
-            '{"ordinal":' || k.ordinal || '}' AS metadata,
+    ), started AS MATERIALIZED (
+        SELECT k.effect_id, k.key_generation, k.scope_now, k.at, k.status AS old_status,
+            k.version + 1 AS version, k.attempts + 1 AS ordinal, p_attempt_ids[k.place] AS attempt_id,
+            k.at + effect_broker.milliseconds(k.attempt_ms) AS send_deadline,
+            k.at + effect_broker.milliseconds(k.lease_ms) AS lease_until,
+            greatest(k.settlement_at, k.at + effect_broker.milliseconds(k.attempt_ms + k.settlement_ms))
+                AS settlement_at,
+            coalesce(k.horizon_at, k.at + effect_broker.milliseconds(k.retention_ms)) AS horizon_at,
+            '{"ordinal":' || k.attempts + 1 || '}' AS metadata,
             effect_broker.event_digest(
-                k.head, k.effect_id, k.version, k.at, 'AttemptStarted', k.status, 'dispatching', p_worker,
-                '{"ordinal":' || k.ordinal || '}'
+                k.head, k.effect_id, k.version + 1, k.at, 'AttemptStarted', k.status, 'dispatching', p_worker,
+                '{"ordinal":' || k.attempts + 1 || '}'
             ) AS digest
         FROM candidate k
+        WHERE k.refusal IS NULL
     ), work AS (
         UPDATE effect_broker.effect_work w
-        SET status = 'dispatching', version = e.version, claim_token = p_token, attempts = e.ordinal,
-            unproven = w.unproven + 1, last_event_at = e.at, head = e.digest, negative_at = NULL,
-            due_at = e.at + effect_broker.milliseconds(e.lease_ms),
-            settlement_at = greatest(
-                w.settlement_at, e.send_deadline + effect_broker.milliseconds(e.settlement_ms)
-            ),
-            horizon_at = coalesce(w.horizon_at, e.at + effect_broker.milliseconds(e.retention_ms)),
-            scope_digest = coalesce(w.scope_digest, e.scope_digest)
-        FROM event e
-        WHERE w.effect_id = e.effect_id
-        RETURNING w.effect_id, w.key_generation
+        SET status = 'dispatching', lane = 2, version = s.version, claim_token = p_token, attempts = s.ordinal,
+            unproven = w.unproven + 1, last_event_at = s.at, head = s.digest, negative_at = NULL,
+            due_at = s.lease_until, settlement_at = s.settlement_at, horizon_at = s.horizon_at,
+            scope_digest = s.scope_now
+        FROM started s
+        WHERE w.effect_id = s.effect_id
     ), attempt AS (
         INSERT INTO effect_broker.effect_attempts (
             effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
         )
-        SELECT e.effect_id, e.attempt_id, e.at, e.send_deadline, e.ordinal, e.version, w.key_generation, p_worker,
-            e.scope_digest
-        FROM work w
-        JOIN event e ON e.effect_id = w.effect_id
+        SELECT s.effect_id, s.attempt_id, s.at, s.send_deadline, s.ordinal, s.version, s.key_generation, p_worker,
+            s.scope_now
+        FROM started s
+    ), event AS (
+        INSERT INTO effect_broker.effect_events (
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+        )
+        SELECT s.effect_id, s.at, s.version, 'AttemptStarted', s.old_status, 'dispatching', p_worker, s.metadata,
+            s.digest
+        FROM started s
     )
-    INSERT INTO effect_broker.effect_events (
-        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-    )
-    SELECT e.effect_id, e.at, e.version, 'AttemptStarted', e.status, 'dispatching', p_worker, e.metadata, e.head,
-        e.digest
-    FROM event e
+    SELECT
+        coalesce(k.refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, k.at,
+        k.effect_id, k.tenant_id, i.operation_key, k.tool, i.request_hash, k.contract_id, k.contract_name,
+        k.contract_version, k.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id,
+        i.preview, i.requested_by, i.trace_id, i.created_at,
+        CASE WHEN s.effect_id IS NULL THEN k.status ELSE 'dispatching' END::text,
+        coalesce(s.version, k.version), coalesce(s.ordinal, k.attempts),
+        CASE WHEN s.effect_id IS NULL THEN k.unproven ELSE k.unproven + 1 END,
+        k.proven_through, k.rejections, k.retries, k.redispatches, k.probes, k.key_generation, k.proof_committed,
+        coalesce(s.lease_until, k.due_at), coalesce(s.settlement_at, k.settlement_at),
+        coalesce(s.horizon_at, k.horizon_at), k.submit_until,
+        CASE WHEN s.effect_id IS NULL THEN k.negative_at END, k.unknown_since, k.created_at,
+        CASE WHEN s.effect_id IS NOT NULL THEN p_token END,
+        CASE WHEN k.key_generation = 1 THEN i.downstream_key ELSE g.downstream_key END,
+        s.attempt_id, CASE WHEN s.effect_id IS NOT NULL THEN p_worker END::varchar, s.at, s.send_deadline,
+        coalesce(s.scope_now, k.scope_digest)::effect_broker.sha256_digest
+    FROM candidate k
+    JOIN effect_broker.effect_intents i ON i.tenant_id = k.tenant_id AND i.effect_id = k.effect_id
+    LEFT JOIN started s ON s.effect_id = k.effect_id
+    LEFT JOIN effect_broker.effect_key_generations g
+        ON g.effect_id = k.effect_id AND g.generation = k.key_generation AND k.key_generation > 1
+    ORDER BY k.place;
+END
 $$;
 
+-- The one row that says why nothing may be claimed. A failover that may have lost commits holds dispatch for everybody.
+CREATE FUNCTION effect_broker.obstacle_row(p_obstacle text) RETURNS effect_broker.claim_row
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_row effect_broker.claim_row;
+BEGIN
+    IF p_obstacle = 'failed_over' THEN
+        PERFORM effect_broker.hold_dispatch('The database failed over; commits may be lost.');
+    END IF;
+    v_row.disposition := CASE WHEN p_obstacle = 'fenced' THEN 'fenced' ELSE 'held' END;
+    SELECT o.reason INTO v_row.detail FROM effect_broker.ledger_control o;
+    RETURN v_row;
+END
+$$;
+
+-- Take due effects, or named ones that are due. The token's lock comes first: it makes a settling connection wait for a
+-- commit still in flight. Then whatever stands in the way is looked at (a fence, an operator's hold, a failover that may
+-- have lost commits), and which contracts' attempts fit into the budget.
 CREATE FUNCTION effect_broker.claim(
     p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[],
     p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[],
@@ -307,75 +310,60 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_obstacle record;
-    v_row claim_row;
+    v_obstacle text;
     v_fitting integer[];
     v_unsafe integer[];
     v_picked uuid[];
     v_kept uuid[];
     v_oldest_due_at timestamptz;
-    v_remaining boolean;
+    v_remaining boolean := false;
 BEGIN
-    v_obstacle := claim_obstacle(p_token);
-    IF v_obstacle.disposition IS NOT NULL THEN
-        v_row.disposition := v_obstacle.disposition;
-        v_row.detail := v_obstacle.detail;
-        RETURN NEXT v_row;
-        RETURN;
-    END IF;
-    SELECT array_agg(c.contract_id), array_agg(c.contract_id) FILTER (WHERE c.safety = 'unsafe')
-    INTO v_fitting, v_unsafe
-    FROM contracts c
-    WHERE c.contract_id = ANY (p_contract_ids)
-        AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
-        AND (p_unsafe_limit > 0 OR c.safety <> 'unsafe');
-    IF v_fitting IS NULL THEN
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
+    SELECT
+        CASE
+            WHEN EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN 'fenced'
+            WHEN o.dispatch_held THEN 'held'
+            WHEN o.timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8) THEN 'failed_over'
+        END,
+        t.fitting, t.unsafe
+    INTO v_obstacle, v_fitting, v_unsafe
+    FROM ledger_control o
+    CROSS JOIN (
+        SELECT coalesce(array_agg(c.contract_id), '{}') AS fitting,
+            array_agg(c.contract_id) FILTER (WHERE c.safety = 'unsafe') AS unsafe
+        FROM contracts c
+        WHERE c.contract_id = ANY (p_contract_ids)
+            AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
+            AND (p_unsafe_limit > 0 OR c.safety <> 'unsafe')
+    ) t;
+    IF v_obstacle IS NOT NULL THEN
+        RETURN NEXT obstacle_row(v_obstacle);
         RETURN;
     END IF;
     IF p_effect_ids IS NULL THEN
         SELECT p.picked, p.oldest_due_at INTO v_picked, v_oldest_due_at
         FROM pick(0::smallint, p_limit, v_fitting, p_tenants, p_due_from) p;
+        v_remaining := cardinality(v_picked) = p_limit;
     ELSE
         v_picked := pick_named(0::smallint, p_limit, v_fitting, p_effect_ids);
     END IF;
-    IF cardinality(v_picked) = 0 THEN
-        RETURN;
-    END IF;
-    v_remaining := cardinality(v_picked) = p_limit AND p_effect_ids IS NULL;
     IF v_unsafe IS NOT NULL AND cardinality(v_picked) > p_unsafe_limit THEN
         v_kept := without_excess(v_picked, v_unsafe, p_unsafe_limit);
         IF cardinality(v_kept) < cardinality(v_picked) THEN
             v_remaining := true;
-            IF p_effect_ids IS NULL AND v_fitting <> v_unsafe THEN
+            IF p_effect_ids IS NULL THEN
                 v_kept := v_kept || pick_safe(p_limit - cardinality(v_kept), v_fitting, v_unsafe, v_picked, p_due_from);
             END IF;
             v_picked := v_kept;
         END IF;
     END IF;
-    RETURN QUERY
-    SELECT * FROM claim_picked(
-        v_picked, v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids, p_contract_ids, p_scope_digests,
-        p_margin_ms
-    );
-END
-$$;
-
--- The clock is read here, when every lock is held.
-CREATE FUNCTION effect_broker.claim_picked(
-    p_picked uuid[], p_remaining boolean, p_oldest_due_at timestamptz, p_token uuid, p_worker text,
-    p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
-) RETURNS SETOF effect_broker.claim_row
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_now timestamptz := clock_timestamp();
-BEGIN
-    PERFORM effect_broker.start_attempts(
-        p_picked, v_now, p_token, p_worker, p_attempt_ids, p_contract_ids, p_scope_digests, p_margin_ms
-    );
-    RETURN QUERY
-    SELECT * FROM effect_broker.claim_rows(
-        p_picked, p_token, v_now, p_remaining, p_oldest_due_at, p_contract_ids, p_scope_digests, p_margin_ms
-    );
+    IF cardinality(v_picked) > 0 THEN
+        RETURN QUERY
+        SELECT * FROM start_attempts(
+            v_picked, clock_timestamp(), v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids,
+            p_contract_ids, p_scope_digests, p_margin_ms
+        );
+    END IF;
 END
 $$;
 
@@ -429,7 +417,7 @@ BEGIN
     VALUES (p_token, cardinality(v_held) > 0)
     ON CONFLICT (token) DO UPDATE SET fenced_at = clock_timestamp();
     RETURN QUERY
-    SELECT * FROM claim_rows(v_held, p_token, clock_timestamp(), true, NULL, NULL, NULL, 0);
+    SELECT * FROM claim_rows(v_held, clock_timestamp());
 END
 $$;
 
@@ -448,6 +436,7 @@ DECLARE
     v_picked uuid[];
     v_oldest_due_at timestamptz;
     v_now timestamptz;
+    v_row claim_row;
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
     IF EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN
@@ -463,34 +452,37 @@ BEGIN
         RETURN;
     END IF;
     v_now := clock_timestamp();
-    WITH event AS MATERIALIZED (
-        SELECT w.effect_id, w.status, w.head, w.version + 1 AS version, greatest(v_now, w.last_event_at) AS at,
-            c.lease_ms,
-            event_digest(
-                w.head, w.effect_id, w.version + 1, greatest(v_now, w.last_event_at), 'ReconciliationStarted',
-                w.status, 'reconciling', p_worker, '{}'
-            ) AS digest
-        FROM unnest(v_picked) p (effect_id)
-        JOIN effect_work w ON w.effect_id = p.effect_id
-        JOIN contracts c ON c.contract_id = w.contract_id
-        WHERE w.status = 'outcome_unknown'
-    ), work AS (
-        UPDATE effect_work w
-        SET status = 'reconciling', version = e.version, claim_token = p_token, last_event_at = e.at, head = e.digest,
-            due_at = e.at + milliseconds(e.lease_ms)
-        FROM event e
-        WHERE w.effect_id = e.effect_id
-    )
-    INSERT INTO effect_events (
-        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-    )
-    SELECT e.effect_id, e.at, e.version, 'ReconciliationStarted', e.status, 'reconciling', p_worker, '{}', e.head,
-        e.digest
-    FROM event e;
-    RETURN QUERY
-    SELECT * FROM claim_rows(
-        v_picked, p_token, v_now, cardinality(v_picked) = p_limit, v_oldest_due_at, NULL, NULL, 0
+    FOR v_row IN SELECT * FROM claim_rows(v_picked, v_now) LOOP
+        v_row.remaining := cardinality(v_picked) = p_limit;
+        v_row.oldest_due_at := v_oldest_due_at;
+        IF v_row.status = 'outcome_unknown' THEN
+            v_row.status := 'reconciling';
+            v_row.version := v_row.version + 1;
+            v_row.claim_token := p_token;
+            SELECT v_row.ledger_now + milliseconds(c.lease_ms) INTO STRICT v_row.due_at
+            FROM contracts c WHERE c.contract_id = v_row.contract_id;
+            PERFORM start_reconciliation(v_row, p_worker);
+        END IF;
+        RETURN NEXT v_row;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION effect_broker.start_reconciliation(p_row effect_broker.claim_row, p_worker text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_previous bytea;
+    v_head bytea;
+BEGIN
+    SELECT w.head INTO STRICT v_previous FROM effect_broker.effect_work w WHERE w.effect_id = p_row.effect_id;
+    v_head := effect_broker.store_event(
+        p_row.effect_id, p_row.version, p_row.ledger_now, 'ReconciliationStarted', 'outcome_unknown', 'reconciling',
+        p_worker, '{}', v_previous
     );
+    UPDATE effect_broker.effect_work w
+    SET status = 'reconciling', lane = 2, version = p_row.version, claim_token = p_row.claim_token,
+        last_event_at = p_row.ledger_now, head = v_head, due_at = p_row.due_at
+    WHERE w.effect_id = p_row.effect_id AND w.version = p_row.version - 1;
 END
 $$;
 
@@ -524,8 +516,11 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_lapsed uuid[];
     v_now timestamptz := clock_timestamp();
+    v_lapsed uuid[];
+    v_old record;
+    v_head bytea;
+    v_metadata CONSTANT text := '{"reason":"lease_expired"}';
 BEGIN
     WITH lapsed AS MATERIALIZED (
         SELECT w.effect_id
@@ -536,39 +531,28 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     )
     SELECT array_agg(l.effect_id) INTO v_lapsed FROM lapsed l;
-    IF v_lapsed IS NULL THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    WITH old AS MATERIALIZED (
-        SELECT w.effect_id, w.status, w.head, w.version + 1 AS version, greatest(v_now, w.last_event_at) AS at,
-            c.safety, w.proof_committed,
-            CASE WHEN w.status = 'dispatching' THEN 'OutcomeLost' ELSE 'ReconciliationInterrupted' END::event_type
-                AS type
+    FOR v_old IN
+        SELECT w.*, c.safety, greatest(v_now, w.last_event_at) AS at
         FROM unnest(v_lapsed) l (effect_id)
         JOIN effect_work w ON w.effect_id = l.effect_id
         JOIN contracts c ON c.contract_id = w.contract_id
-    ), event AS MATERIALIZED (
-        SELECT o.*, event_digest(
-            o.head, o.effect_id, o.version, o.at, o.type, o.status, 'outcome_unknown', 'sweep',
-            '{"reason":"lease_expired"}'
-        ) AS digest
-        FROM old o
-    ), stored AS (
-        INSERT INTO effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-        )
-        SELECT e.effect_id, e.at, e.version, e.type, e.status, 'outcome_unknown', 'sweep',
-            '{"reason":"lease_expired"}', e.head, e.digest
-        FROM event e
-    )
-    UPDATE effect_work w
-    SET status = 'outcome_unknown', version = e.version, claim_token = NULL, last_event_at = e.at, head = e.digest,
-        unknown_since = coalesce(w.unknown_since, e.at),
-        due_at = CASE WHEN e.safety = 'unsafe' AND NOT e.proof_committed THEN 'infinity' ELSE e.at END
-    FROM event e
-    WHERE w.effect_id = e.effect_id
-    RETURNING w.tenant_id, w.effect_id, e.status::text, e.safety::text;
+    LOOP
+        v_head := store_event(
+            v_old.effect_id, v_old.version + 1, v_old.at,
+            CASE WHEN v_old.status = 'dispatching' THEN 'OutcomeLost' ELSE 'ReconciliationInterrupted' END::event_type,
+            v_old.status, 'outcome_unknown', 'sweep', v_metadata, v_old.head
+        );
+        UPDATE effect_work w
+        SET status = 'outcome_unknown', lane = 1, version = v_old.version + 1, claim_token = NULL,
+            last_event_at = v_old.at, head = v_head, unknown_since = coalesce(w.unknown_since, v_old.at),
+            due_at = CASE WHEN v_old.safety = 'unsafe' AND NOT v_old.proof_committed THEN 'infinity' ELSE v_old.at END
+        WHERE w.effect_id = v_old.effect_id AND w.version = v_old.version;
+        tenant_id := v_old.tenant_id;
+        effect_id := v_old.effect_id;
+        status := v_old.status;
+        safety := v_old.safety;
+        RETURN NEXT;
+    END LOOP;
 END
 $$;
 
@@ -599,7 +583,7 @@ BEGIN
         LIMIT p_limit
     ) d;
     RETURN QUERY
-    SELECT * FROM claim_rows(v_overdue, NULL, v_now, false, NULL, NULL, NULL, 0);
+    SELECT * FROM claim_rows(v_overdue, v_now);
 END
 $$;
 

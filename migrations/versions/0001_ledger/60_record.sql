@@ -65,7 +65,6 @@ CREATE TYPE effect_broker.deferral AS (
 
 -- What became of a step: applied, stale, fenced or proof_stands.
 CREATE TYPE effect_broker.step_row AS (
-    place bigint,
     outcome text,
     version integer,
     late_recorded boolean,
@@ -92,7 +91,7 @@ END
 $$;
 
 -- Terminal transitions. Deleting the work row is the compare-and-swap; its RETURNING reads the clock with the lock held.
--- Steps come sorted by effect, so that two batches wait in one order.
+-- Steps come sorted by effect, so that two batches wait for each other in one order.
 CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS SETOF effect_broker.step_row
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
@@ -100,18 +99,12 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_done bigint[];
-    v_lost record;
+    v_step finishing;
+    v_done uuid[];
 BEGIN
-    WITH step AS MATERIALIZED (
-        SELECT s.*
-        FROM unnest(p_steps) WITH ORDINALITY AS s (
-            effect_id, tenant_id, version, token, type, new_status, actor, metadata, receipt_id, source, reason,
-            external_id, data_key_id, flags, evidence_digest, target_time, result_ciphertext, ending, place
-        )
-    ), gone AS (
+    WITH gone AS (
         DELETE FROM effect_work w
-        USING step s
+        USING unnest(p_steps) s
         WHERE w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
             AND w.claim_token IS NOT DISTINCT FROM s.token
             AND NOT (w.proof_committed AND s.new_status = 'failed_final')
@@ -119,9 +112,9 @@ BEGIN
             greatest(clock_timestamp(), w.last_event_at) AS at
     ), event AS (
         INSERT INTO effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
         )
-        SELECT g.effect_id, g.at, g.version + 1, g.type, g.old_status, g.new_status, g.actor, g.metadata, g.head,
+        SELECT g.effect_id, g.at, g.version + 1, g.type, g.old_status, g.new_status, g.actor, g.metadata,
             event_digest(
                 g.head, g.effect_id, g.version + 1, g.at, g.type, g.old_status, g.new_status, g.actor, g.metadata
             )
@@ -143,44 +136,54 @@ BEGIN
             data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
         )
         SELECT d.effect_id, d.tenant_id, d.receipt_id, d.at, d.target_time, d.new_status, d.contract_id, d.source,
-            d.reason, d.external_id, d.data_key_id, d.flags, d.evidence_digest, d.downstream_key_digest,
+            d.reason, d.external_id, d.data_key_id, d.flags, d.evidence_digest, d.key_digest,
             receipt_digest(
                 d.receipt_id, d.effect_id, d.tenant_id, d.contract_id, d.at, d.target_time, d.new_status, d.source,
-                d.reason, d.external_id, d.flags, d.evidence_digest, d.downstream_key_digest
+                d.reason, d.external_id, d.flags, d.evidence_digest, d.key_digest
             ),
             d.result_ciphertext
         FROM (
-            SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8'))
-                AS downstream_key_digest
+            SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8')) AS key_digest
             FROM gone g
             JOIN effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
             LEFT JOIN effect_key_generations k
                 ON k.effect_id = g.effect_id AND k.generation = g.key_generation AND g.key_generation > 1
         ) d
     )
-    SELECT array_agg(g.place) INTO v_done FROM gone g;
-    RETURN QUERY
-    SELECT d.place, 'applied', p_steps[d.place].version + 1, false, false
-    FROM unnest(v_done) d (place);
-    IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-        FOR v_lost IN
-            SELECT s.*
-            FROM unnest(p_steps) WITH ORDINALITY AS s (
-                effect_id, tenant_id, version, token, type, new_status, actor, metadata, receipt_id, source, reason,
-                external_id, data_key_id, flags, evidence_digest, target_time, result_ciphertext, ending, place
-            )
-            WHERE v_done IS NULL OR s.place <> ALL (v_done)
-        LOOP
+    SELECT array_agg(g.effect_id) INTO v_done FROM gone g;
+    FOREACH v_step IN ARRAY p_steps LOOP
+        IF v_step.effect_id = ANY (v_done) THEN
+            RETURN NEXT ('applied', v_step.version + 1, false, false)::step_row;
+        ELSE
             RETURN NEXT lost_step(
-                v_lost.place, v_lost.effect_id, v_lost.tenant_id, v_lost.version, v_lost.token, v_lost.type,
-                v_lost.new_status, v_lost.actor, v_lost.metadata, v_lost.ending
+                v_step.effect_id, v_step.tenant_id, v_step.version, v_step.token, v_step.type, v_step.new_status,
+                v_step.actor, v_step.metadata, v_step.ending
             );
-        END LOOP;
-    END IF;
+        END IF;
+    END LOOP;
 END
 $$;
 
--- Transitions of an effect that stays live. The rows are locked before the clock is read.
+CREATE FUNCTION effect_broker.store_event(
+    p_effect_id uuid, p_sequence integer, p_at timestamptz, p_type effect_broker.event_type,
+    p_old effect_broker.effect_status, p_new effect_broker.effect_status, p_actor text, p_metadata text,
+    p_previous bytea
+) RETURNS bytea
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_digest bytea := effect_broker.event_digest(
+        p_previous, p_effect_id, p_sequence, p_at, p_type, p_old, p_new, p_actor, p_metadata
+    );
+BEGIN
+    INSERT INTO effect_broker.effect_events (
+        effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+    )
+    VALUES (p_effect_id, p_at, p_sequence, p_type, p_old, p_new, p_actor, p_metadata, v_digest);
+    RETURN v_digest;
+END
+$$;
+
+-- Transitions of an effect that stays live. The row is locked before the clock is read.
 CREATE FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) RETURNS SETOF effect_broker.step_row
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
@@ -188,102 +191,76 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_now timestamptz;
-    v_done bigint[];
-    v_lost record;
+    s deferral;
+    v_old record;
+    v_at timestamptz;
 BEGIN
-    PERFORM FROM effect_work w
-    WHERE w.effect_id IN (SELECT s.effect_id FROM unnest(p_steps) s)
-    ORDER BY w.effect_id
-    FOR UPDATE;
-    v_now := clock_timestamp();
-    WITH step AS MATERIALIZED (
-        SELECT s.*, w.status AS old_status, w.head, w.key_generation AS old_generation, w.attempts,
-            greatest(v_now, w.last_event_at) AS at
-        FROM unnest(p_steps) WITH ORDINALITY AS s (
-            effect_id, tenant_id, version, token, type, new_status, actor, metadata, delay_ms, unproven,
-            proven_through, rejections, retries, redispatches, probes, key_generation, unknown, negative,
-            fresh_horizon, deadline_ms, downstream_key, ending, place
-        )
-        JOIN effect_work w ON w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
+    FOREACH s IN ARRAY p_steps LOOP
+        SELECT w.status, w.head, w.key_generation, w.last_event_at INTO v_old
+        FROM effect_work w
+        WHERE w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
             AND w.claim_token IS NOT DISTINCT FROM s.token
             AND NOT (w.proof_committed AND s.new_status IN ('prepared', 'retryable', 'dispatching'))
-    ), event AS MATERIALIZED (
-        SELECT s.*, event_digest(
-            s.head, s.effect_id, s.version + 1, s.at, s.type, s.old_status, s.new_status, s.actor, s.metadata
-        ) AS digest
-        FROM step s
-    ), work AS (
-        UPDATE effect_work w
-        SET status = e.new_status, version = e.version + 1, claim_token = NULL, last_event_at = e.at, head = e.digest,
-            unproven = e.unproven, proven_through = e.proven_through, rejections = e.rejections, retries = e.retries,
-            redispatches = e.redispatches, probes = e.probes, key_generation = e.key_generation,
-            due_at = CASE
-                WHEN e.delay_ms IS NOT NULL THEN e.at + milliseconds(e.delay_ms)
-                WHEN w.proof_committed THEN e.at
-                ELSE 'infinity'
-            END,
-            unknown_since = CASE
-                WHEN e.unknown OR e.new_status = 'outcome_unknown' THEN coalesce(w.unknown_since, e.at)
-            END,
-            negative_at = CASE WHEN e.negative THEN coalesce(w.negative_at, e.at) END,
-            horizon_at = CASE WHEN NOT e.fresh_horizon THEN w.horizon_at END,
-            submit_until = coalesce(e.at + milliseconds(e.deadline_ms), w.submit_until),
-            scope_digest = CASE WHEN e.type <> 'ResolvedNotCommitted' THEN w.scope_digest END
-        FROM event e
-        WHERE w.effect_id = e.effect_id
-    ), generation AS (
-        INSERT INTO effect_key_generations (effect_id, generation, minted_at, downstream_key)
-        SELECT e.effect_id, e.key_generation, e.at, e.downstream_key
-        FROM event e
-        WHERE e.key_generation > e.old_generation
-    ), ending AS (
-        INSERT INTO effect_attempt_endings (
-            effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
-            data_key_id, evidence, request_digest, response_digest, result_ciphertext
-        )
-        SELECT e.effect_id, e.at, (e.ending).ordinal, (e.ending).kind, false, (e.ending).final,
-            (e.ending).from_key_record, (e.ending).bytes_may_have_left, (e.ending).reason, (e.ending).external_id,
-            (e.ending).data_key_id, (e.ending).evidence, (e.ending).request_digest, (e.ending).response_digest,
-            (e.ending).result_ciphertext
-        FROM event e
-        WHERE (e.ending).ordinal IS NOT NULL
-    ), stored AS (
-        INSERT INTO effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-        )
-        SELECT e.effect_id, e.at, e.version + 1, e.type, e.old_status, e.new_status, e.actor, e.metadata, e.head,
-            e.digest
-        FROM event e
-    )
-    SELECT array_agg(e.place) INTO v_done FROM event e;
-    RETURN QUERY
-    SELECT d.place, 'applied', p_steps[d.place].version + 1, false, false
-    FROM unnest(v_done) d (place);
-    IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-        FOR v_lost IN
-            SELECT s.*
-            FROM unnest(p_steps) WITH ORDINALITY AS s (
-                effect_id, tenant_id, version, token, type, new_status, actor, metadata, delay_ms, unproven,
-                proven_through, rejections, retries, redispatches, probes, key_generation, unknown, negative,
-                fresh_horizon, deadline_ms, downstream_key, ending, place
-            )
-            WHERE v_done IS NULL OR s.place <> ALL (v_done)
-        LOOP
-            RETURN NEXT lost_step(
-                v_lost.place, v_lost.effect_id, v_lost.tenant_id, v_lost.version, v_lost.token, v_lost.type,
-                v_lost.new_status, v_lost.actor, v_lost.metadata, v_lost.ending
+        FOR UPDATE;
+        IF FOUND THEN
+            v_at := greatest(clock_timestamp(), v_old.last_event_at);
+            PERFORM write_deferral(
+                s, v_at,
+                store_event(
+                    s.effect_id, s.version + 1, v_at, s.type, v_old.status, s.new_status, s.actor, s.metadata,
+                    v_old.head
+                )
             );
-        END LOOP;
-    END IF;
+            IF (s.ending).ordinal IS NOT NULL THEN
+                PERFORM store_ending(s.effect_id, s.ending, v_at, false);
+            END IF;
+            IF s.key_generation > v_old.key_generation THEN
+                INSERT INTO effect_key_generations (effect_id, generation, minted_at, downstream_key)
+                VALUES (s.effect_id, s.key_generation, v_at, s.downstream_key);
+            END IF;
+            RETURN NEXT ('applied', s.version + 1, false, false)::step_row;
+        ELSE
+            RETURN NEXT lost_step(
+                s.effect_id, s.tenant_id, s.version, s.token, s.type, s.new_status, s.actor, s.metadata, s.ending
+            );
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- What an instant, once set, keeps: unknown_since and negative_at are beginnings. An operator's requeue starts a new
+-- standing, in which the next attempt chooses the target's scope anew.
+CREATE FUNCTION effect_broker.write_deferral(p_step effect_broker.deferral, p_at timestamptz, p_head bytea) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    s effect_broker.deferral := p_step;
+BEGIN
+    UPDATE effect_broker.effect_work w
+    SET status = s.new_status, lane = effect_broker.lane_of(s.new_status, w.proof_committed), version = s.version + 1,
+        claim_token = NULL, last_event_at = p_at, head = p_head, unproven = s.unproven,
+        proven_through = s.proven_through, rejections = s.rejections, retries = s.retries,
+        redispatches = s.redispatches, probes = s.probes, key_generation = s.key_generation,
+        due_at = CASE
+            WHEN s.delay_ms IS NOT NULL THEN p_at + effect_broker.milliseconds(s.delay_ms)
+            WHEN w.proof_committed THEN p_at
+            ELSE 'infinity'
+        END,
+        unknown_since = CASE
+            WHEN s.unknown OR s.new_status = 'outcome_unknown' THEN coalesce(w.unknown_since, p_at)
+        END,
+        negative_at = CASE WHEN s.negative THEN coalesce(w.negative_at, p_at) END,
+        horizon_at = CASE WHEN NOT s.fresh_horizon THEN w.horizon_at END,
+        submit_until = coalesce(p_at + effect_broker.milliseconds(s.deadline_ms), w.submit_until),
+        scope_digest = CASE WHEN s.type <> 'ResolvedNotCommitted' THEN w.scope_digest END
+    WHERE w.effect_id = s.effect_id AND w.version = s.version;
 END
 $$;
 
 -- Why a step did not apply. A repeat after an unknown commit finds its own event and has been applied; a claim that
 -- still stands is told to decide again; a lost one leaves its ending as late evidence.
 CREATE FUNCTION effect_broker.lost_step(
-    p_place bigint, p_effect_id uuid, p_tenant_id uuid, p_version integer, p_token uuid,
-    p_type effect_broker.event_type, p_new effect_broker.effect_status, p_actor text, p_metadata text,
+    p_effect_id uuid, p_tenant_id uuid, p_version integer, p_token uuid, p_type effect_broker.event_type,
+    p_new effect_broker.effect_status, p_actor text, p_metadata text,
     p_ending effect_broker.attempt_ending
 ) RETURNS effect_broker.step_row
 LANGUAGE plpgsql AS $$
@@ -292,7 +269,6 @@ DECLARE
     v_live boolean;
     v_result effect_broker.step_row;
 BEGIN
-    v_result.place := p_place;
     v_result.outcome := 'fenced';
     v_result.version := 0;
     v_result.late_recorded := false;
@@ -406,22 +382,16 @@ BEGIN
         v_unproven = 0
         OR (SELECT c.safety <> 'unsafe' FROM effect_broker.contracts c WHERE c.contract_id = p_work.contract_id)
     ));
-    v_digest := effect_broker.event_digest(
-        p_work.head, p_work.effect_id, p_work.version + 1, v_at, 'EvidenceRecorded', p_work.status, p_work.status,
-        p_actor, p_metadata
+    v_digest := effect_broker.store_event(
+        p_work.effect_id, p_work.version + 1, v_at, 'EvidenceRecorded', p_work.status, p_work.status, p_actor,
+        p_metadata, p_work.head
     );
     UPDATE effect_broker.effect_work w
     SET version = w.version + 1, last_event_at = v_at, head = v_digest, unproven = v_unproven,
         proven_through = v_proven_through, proof_committed = w.proof_committed OR v_committed,
+        lane = effect_broker.lane_of(w.status, w.proof_committed OR v_committed),
         due_at = CASE WHEN v_moves AND w.claim_token IS NULL THEN least(w.due_at, v_at) ELSE w.due_at END
     WHERE w.effect_id = p_work.effect_id AND w.version = p_work.version;
-    INSERT INTO effect_broker.effect_events (
-        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
-    )
-    VALUES (
-        p_work.effect_id, v_at, p_work.version + 1, 'EvidenceRecorded', p_work.status, p_work.status, p_actor,
-        p_metadata, p_work.head, v_digest
-    );
     RETURN p_work.version + 1;
 END
 $$;
@@ -444,11 +414,10 @@ DECLARE
     v_at timestamptz := greatest(clock_timestamp(), p_last.at);
 BEGIN
     INSERT INTO effect_broker.effect_events (
-        effect_id, at, sequence, type, old_status, new_status, actor, metadata, previous_digest, digest
+        effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
     )
     VALUES (
         p_last.effect_id, v_at, p_last.sequence + 1, p_type, p_last.new_status, p_new, p_actor, p_metadata,
-        p_last.digest,
         effect_broker.event_digest(
             p_last.digest, p_last.effect_id, p_last.sequence + 1, v_at, p_type, p_last.new_status, p_new, p_actor,
             p_metadata

@@ -47,7 +47,7 @@ AS $$
 DECLARE
     v_result step_row;
 BEGIN
-    v_result := (1, 'applied', decided_version(p_step.tenant_id, p_step.effect_id, p_decision.decision_id), false, false);
+    v_result := ('applied', decided_version(p_step.tenant_id, p_step.effect_id, p_decision.decision_id), false, false);
     IF v_result.version IS NULL THEN
         SELECT * INTO v_result FROM finish(ARRAY[p_step]);
         IF v_result.outcome = 'applied' THEN
@@ -67,7 +67,7 @@ AS $$
 DECLARE
     v_result step_row;
 BEGIN
-    v_result := (1, 'applied', decided_version(p_step.tenant_id, p_step.effect_id, p_decision.decision_id), false, false);
+    v_result := ('applied', decided_version(p_step.tenant_id, p_step.effect_id, p_decision.decision_id), false, false);
     IF v_result.version IS NULL THEN
         SELECT * INTO v_result FROM defer(ARRAY[p_step]);
         IF v_result.outcome = 'applied' THEN

@@ -1,8 +1,6 @@
 -- name: reserve
--- One call for any number of intents: the function waits for whoever holds a key and then says what stands.
-SELECT r.place, r.created, r.ledger_now, (r.stands).*
-FROM effect_broker.reserve(%(intents)s::effect_broker.new_intent[]) r
-ORDER BY r.place;
+-- The function waits for whoever holds a key, and then says what stands; intents come sorted by key.
+SELECT * FROM effect_broker.reserve(%(intents)s::effect_broker.new_intent[]);
 
 -- name: claim
 -- Rows locked by others are passed over; the attempt rows are committed when this returns.
@@ -31,11 +29,11 @@ SELECT due_tenants FROM effect_broker.due_tenants(
 
 -- name: finish
 -- Steps come sorted by effect, so that two batches wait for each other in one order.
-SELECT * FROM effect_broker.finish(%(steps)s::effect_broker.finishing[]) ORDER BY place;
+SELECT * FROM effect_broker.finish(%(steps)s::effect_broker.finishing[]);
 
 -- name: defer
 -- Steps come sorted by effect, as for finish.
-SELECT * FROM effect_broker.defer(%(steps)s::effect_broker.deferral[]) ORDER BY place;
+SELECT * FROM effect_broker.defer(%(steps)s::effect_broker.deferral[]);
 
 -- name: renew
 -- The token alone decides; the clock is read when the lock is held.

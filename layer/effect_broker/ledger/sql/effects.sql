@@ -26,7 +26,9 @@ ORDER BY a.ordinal;
 -- name: events
 -- Events carry no tenant: the intent's row is the fence.
 SELECT v.effect_id, v.sequence, v.type::text AS type, v.old_status::text AS old_status,
-    v.new_status::text AS new_status, v.actor, v.at, v.metadata, v.previous_digest, v.digest
+    v.new_status::text AS new_status, v.actor, v.at, v.metadata, v.digest,
+    coalesce(lag(v.digest) OVER (ORDER BY v.sequence), '\x0000000000000000000000000000000000000000000000000000000000000000')
+        AS previous_digest
 FROM effect_broker.effect_intents i
 JOIN effect_broker.effect_events v ON v.effect_id = i.effect_id
 WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid
