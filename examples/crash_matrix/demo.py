@@ -36,6 +36,16 @@ from localstack.workspace import MINISTACK, Workspace, WorkspaceError
 ORDERS = {"A": "order-42", "B": "order-43", "C": "order-44"}
 TARGETS = {"A": "honours a key", "B": "can be asked", "C": "does neither"}
 
+CANNOT_BE_SHOWN = (
+    DemoFailed,
+    OSError,
+    StackFailed,
+    TargetRefused,
+    UnexpectedAnswer,
+    WorkerNotFound,
+    WorkspaceError,
+)
+
 KEPT, BROKEN, NOT_SHOWN, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -49,14 +59,8 @@ def demo() -> int:
     teller = Teller()
     try:
         return _shown(teller)
-    except (DemoFailed, UnexpectedAnswer, TargetRefused, WorkerNotFound) as error:
+    except CANNOT_BE_SHOWN as error:
         print(f"demo: {error}", file=sys.stderr)
-        return NOT_SHOWN
-    except (TimeoutError, OSError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return NOT_SHOWN
-    except (StackFailed, WorkspaceError) as error:
-        print(f"demo: the local broker does not run {error}".strip(), file=sys.stderr)
         return NOT_SHOWN
     except KeyboardInterrupt:
         print("demo: interrupted; no worker is left paused", file=sys.stderr)
@@ -78,7 +82,11 @@ def _shown(teller: Teller) -> int:
         figures = {s.letter: s.figures() for s in scenes if s.effect_id}
         _write(stack.workspace.state / "demo.json", figures, promises)
         teller.table([(s, TARGETS[s], found) for s, found in figures.items()])
-        return _verdict(teller, promises, scenes[-1])
+        code = verdict(promises)
+        if code == KEPT:
+            teller.console.print(f"Every promise held, after {teller.elapsed:.0f} s.")
+            teller.console.print(_way_out(scenes[-1]), soft_wrap=True, markup=False)
+        return code
 
 
 def _stack(teller: Teller) -> Stack:
@@ -135,24 +143,22 @@ def _run_number(stack: Stack, user: User) -> int:
     recorded = user.effects(operation_prefix=f"order:{ORDERS['A']}")
     keys = [str(effect["operation_key"]).split(":")[1] for effect in recorded]
     charged = [charge.order for charge in stack.target.charges()]
-    runs = [run for order in (*keys, *charged) if (run := _run_of(order))]
+    runs = [run for order in (*keys, *charged) if (run := run_of(order))]
     return max(runs, default=0) + 1
 
 
-def _run_of(order: str) -> int | None:
+def run_of(order: str) -> int | None:
+    """Return the run that an order belongs to, or None if it is not the demo's."""
     names = "|".join(map(re.escape, ORDERS.values()))
     match = re.fullmatch(rf"(?:{names})(?:-([0-9]+))?", order)
     return int(match[1] or 1) if match else None
 
 
-def _verdict(teller: Teller, promises: Promises, plain: Scene) -> int:
-    if promises.broken:
-        for broken in promises.broken:
-            print(f"demo: promise broken: {broken}", file=sys.stderr)
-        return BROKEN
-    teller.console.print(f"Every promise held, after {teller.elapsed:.0f} s.")
-    teller.console.print(_way_out(plain), soft_wrap=True, markup=False)
-    return KEPT
+def verdict(promises: Promises) -> int:
+    """Name each promise that did not hold, and return the exit code."""
+    for broken in promises.broken:
+        print(f"demo: promise broken: {broken}", file=sys.stderr)
+    return BROKEN if promises.broken else KEPT
 
 
 def _way_out(plain: Scene) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +15,6 @@ from botocore.config import Config as ClientConfig
 
 from examples.crash_matrix.target.client import DemoTarget
 from examples.crash_matrix.user import User
-from localstack.__main__ import main as localstack
 from localstack.deploy import source_revision
 from localstack.health import answers
 from localstack.workspace import Workspace
@@ -24,7 +26,7 @@ INVOKE_SECONDS_MAX = 90
 
 
 class StackFailed(Exception):
-    """The local broker does not run; what failed has been said where it failed."""
+    """The local broker could not be started or stopped."""
 
 
 class Stack:
@@ -51,10 +53,9 @@ class Stack:
         """Start what is missing and deploy what has changed, as `make up` does.
 
         Raises:
-            StackFailed: it said on stderr what could not be done.
+            StackFailed: what could not be done has been said on stderr.
         """
-        if localstack(["up"]) != 0:
-            raise StackFailed
+        localstack("up", workspace)
         return cls(workspace, read_environment(workspace.environment_file.read_text()))
 
     def caller(self) -> User:
@@ -114,6 +115,22 @@ class Stack:
         )
         revision = source_revision(self.workspace.root)
         return str(deployed["Description"]).endswith(revision)
+
+
+def localstack(verb: Literal["up", "down"], workspace: Workspace) -> None:
+    """Run a verb in a process of its own, whose children then are not this one's.
+
+    Raises:
+        StackFailed: what could not be done has been said on stderr.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "localstack", verb],
+        cwd=workspace.root,
+        env={**os.environ, "LOCAL_AWS": workspace.kind},
+        check=False,
+    )
+    if done.returncode != 0:
+        raise StackFailed(f"make {verb} did not succeed")
 
 
 def read_environment(text: str) -> dict[str, str]:

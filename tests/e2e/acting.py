@@ -74,10 +74,10 @@ def swept(stack: Stack, ask: Callable[[], T | None]) -> T:
     raise AssertionError(f"not reached within {RECOVERED_SECONDS_MAX} s")
 
 
-def held_worker(stack: Stack, order: Order) -> Worker:
+def held_worker(stack: Stack, order: Order, *, function: Function = "dispatch") -> Worker:
     """Return the worker to which the target owes an answer."""
     stack.target.wait_held(order.order, seconds=SETTLED_SECONDS_MAX)
-    return holder(stack, "dispatch", order.order)
+    return holder(stack, function, order.order)
 
 
 def submitted_and_killed(stack: Stack, user: User, order: Order) -> str:

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.crash_matrix.stack import Stack
+from examples.crash_matrix.stack import Stack, localstack
 from examples.crash_matrix.user import User
-from localstack.__main__ import main as localstack
 from localstack.choice import platform_that_runs
 from localstack.state import State
 from localstack.workspace import Workspace
@@ -36,7 +35,7 @@ def running_stack() -> Iterator[Stack]:
         yield stack
         with _locked(workspace.state / "e2e.changing"):
             if _is_last(users) and started_here.exists():
-                assert localstack(["down"]) == 0
+                localstack("down", workspace)
                 started_here.unlink()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -31,6 +32,30 @@ def test_a_submitted_effect_is_charged_once_and_has_a_receipt(
     assert receipt.status == 200
     assert receipt.body["external_id"] == charge.id
     assert receipt.body["output"]["amount"] == order.amount == charge.amount
+
+
+@guarantee("one-intent-per-key")
+def test_ten_submissions_at_once_are_one_effect_and_one_charge(
+    stack: Stack, user: User
+) -> None:
+    order = an_order()
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(user.submit, [order] * 10))
+    assert sorted(answer.status for answer in answers) == [200] * 9 + [202]
+    (effect_id,) = {answer.body["effect_id"] for answer in answers}
+    assert settled(user, effect_id)["status"] == "succeeded"
+    assert len(stack.target.posts(order.order)) == 1
+
+
+def test_an_answer_waits_for_the_receipt_if_asked_to(stack: Stack, user: User) -> None:
+    order = an_order()
+    headers = {"Prefer": "wait=20"}
+    answer = user.call("POST", "/v1/effects", json=order.submission, headers=headers)
+    assert answer.status == 202
+    assert answer.headers["preference-applied"] == "wait=20"
+    assert answer.body["status"] == "succeeded"
+    (charge,) = stack.target.charges(order.order)
+    assert answer.body["receipt"]["external_id"] == charge.id
 
 
 @guarantee("replay-answers-the-same")

@@ -126,3 +126,22 @@ def test_one_event_delivered_three_times_sends_what_the_claim_permits(
     effect = swept(own_stack, lambda: terminal(user, effect_id))
     assert (effect["status"], len(effect["attempts"])) == ("succeeded", 2)
     assert len(own_stack.target.charges(order.order)) == 1
+
+
+def test_a_reconciler_that_dies_twice_while_it_asks_is_no_end_of_recovery(
+    own_stack: Stack, user: User
+) -> None:
+    order = an_order("demo.charge.lookup")
+    target = own_stack.target
+    target.fault("drop_after_commit", order=order.order)
+    target.fault("hold_after_commit", order=order.order, on="lookup", times=2)
+    effect_id = submitted(user, order)
+    for _ in range(2):
+        swept(
+            own_stack, lambda: target.wait_held(order.order, count=0, seconds=0) or None
+        )
+        held_worker(own_stack, order, function="reconcile").kill()
+        target.release(order.order)
+    effect = swept(own_stack, lambda: terminal(user, effect_id))
+    assert (effect["status"], len(effect["attempts"])) == ("succeeded", 1)
+    assert len(target.posts(order.order)) == len(target.charges(order.order)) == 1

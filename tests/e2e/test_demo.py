@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ def test_the_demo_shows_one_charge_after_a_kill_a_pause_and_ten_resubmissions(
     done = subprocess.run(
         [sys.executable, "-m", "examples.crash_matrix", "demo"],
         cwd=own_stack.workspace.root,
+        env={**os.environ, "LOCAL_AWS": own_stack.workspace.kind},
         capture_output=True,
         text=True,
         timeout=DEMO_SECONDS_MAX,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from effect_broker.embedded import EmbeddedPostgres
 from examples.crash_matrix.stack import Stack
 from examples.crash_matrix.user import Order, User
@@ -17,6 +19,7 @@ from tests.e2e.acting import (
     stands_at,
     submitted,
 )
+from tests.guarantees import guarantee
 
 SWEEP = {"operation": "sweep"}
 
@@ -30,6 +33,28 @@ def test_an_effect_whose_nudge_was_lost_is_found_by_the_sweep(
     own_stack.sweep("dispatch")
     assert settled(user, effect_id)["status"] == "succeeded"
     assert len(own_stack.target.charges(order.order)) == 1
+
+
+@guarantee("lost-answer-is-unknown")
+@pytest.mark.parametrize(
+    ("tool", "status", "attempts"),
+    [
+        ("demo.charge.keyed", "succeeded", 2),
+        ("demo.charge.lookup", "succeeded", 1),
+        ("demo.charge.plain", "outcome_unknown", 1),
+    ],
+)
+def test_a_lost_answer_is_settled_by_nudges_as_far_as_the_target_can_prove(
+    stack: Stack, user: User, tool: str, status: str, attempts: int
+) -> None:
+    order = an_order(tool)
+    stack.target.fault("drop_after_commit", order=order.order)
+    effect_id = submitted(user, order)
+    stands_at(user, effect_id, status)
+    assert len(user.effect(effect_id)["attempts"]) == attempts
+    assert user.submit(order).body["effect_id"] == effect_id
+    assert len(stack.target.posts(order.order)) == attempts
+    assert len(stack.target.charges(order.order)) == 1
 
 
 def test_a_batch_hands_back_only_the_nudge_that_nobody_can_read(
