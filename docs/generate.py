@@ -36,6 +36,9 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
     "layer/effect_broker/contracts.schema.json": contract_fields.editor_schema,
 }
 
+CONTEXT: Final = 20
+"""Characters shown before the place where a line starts to differ."""
+
 _PART: Final = re.compile(
     r"<!-- generated: (?P<name>\S+) -->\n.*?<!-- end generated -->", re.DOTALL
 )
@@ -68,11 +71,13 @@ def rendered(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
 
 
 def hint(path: Path, now: str, wanted: str) -> str:
-    """Name the first line in which a file differs from what it should be."""
+    """Name the first line in which a file differs from what it should be, and how."""
     pairs = zip_longest(now.splitlines(), wanted.splitlines())
     for number, (old, new) in enumerate(pairs, start=1):
         if old != new:
-            return f"{path}:{number}: is {_shown(old)}, should be {_shown(new)}"
+            start = _first_difference(old or "", new or "")
+            is_, should_be = _shown(old, start), _shown(new, start)
+            return f"{path}:{number}: is {is_}, should be {should_be}"
     return f"{path}: differs at its end"
 
 
@@ -105,10 +110,19 @@ def _render_part(match: re.Match[str]) -> str:
     return f"<!-- generated: {name} -->\n{PARTS[name]()}\n<!-- end generated -->"
 
 
-def _shown(line: str | None) -> str:
+def _first_difference(one: str, other: str) -> int:
+    return next(
+        (place for place, (a, b) in enumerate(zip_longest(one, other)) if a != b), 0
+    )
+
+
+def _shown(line: str | None, start: int) -> str:
+    """Show a line around the place where it starts to differ."""
     if line is None:
         return "nothing"
-    return repr(line if len(line) <= 100 else line[:100] + "…")
+    first, last = max(0, start - CONTEXT), start + 3 * CONTEXT
+    before, after = "…" * (first > 0), "…" * (last < len(line))
+    return repr(before + line[first:last] + after)
 
 
 if __name__ == "__main__":

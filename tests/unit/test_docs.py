@@ -11,10 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
 from docs import generate
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.status import EffectStatus
+from effect_broker.surfaces import cli
 from effect_broker.surfaces.requests import finding, submission
 from effect_broker.telemetry import NAMES, PREFIX
 
@@ -145,10 +148,21 @@ def check_command(words: list[str]) -> None:
             check_curl(arguments)
         case ["python", "-m", module, *_]:
             assert importlib.util.find_spec(module), module
+        case ["effect-broker", *words]:
+            check_cli(words)
         case [".", ".local/env"]:
             pass
         case _:
             pytest.fail(f"nothing checks the command {shlex.join(words)}")
+
+
+def check_cli(words: list[str]) -> None:
+    """Fail unless the command line has the command and takes its arguments."""
+    name, command = "effect-broker", typer.main.get_command(cli.app)
+    while isinstance(command, TyperGroup):
+        name, *words = words
+        command = command.commands[name]
+    command.make_context(name, words)
 
 
 def check_curl(arguments: list[str]) -> None:
