@@ -26,6 +26,7 @@ from effect_broker.ledger.operating import PostgresOperating
 from effect_broker.ledger.queries import statements
 from effect_broker.ledger.reads import PostgresReads
 from effect_broker.ports import (
+    Claim,
     Claimed,
     ClaimOrder,
     Lapsed,
@@ -64,6 +65,37 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         answers = dict(zip(order, found, strict=True))
         return [_reserved(intent, answers[place]) for place, intent in enumerate(intents)]
 
+    async def reserve_leased(
+        self, intent: Intent, order: ClaimOrder
+    ) -> tuple[Reserved, Claim | None]:
+        """Reserve an intent and start its first attempt in one commit.
+
+        The claim is None where the key is taken, or where nothing may be sent now.
+
+        Raises:
+            NotFound: the tenant is unknown or disabled, or the contract not published.
+            LedgerUnavailable: repeat with the same ids; nothing may be sent.
+        """
+        parameters = {
+            **_taking(order),
+            "intent": rows.new_intent(intent),
+            "scope_digests": [term.scope_digest for term in order.terms],
+            "attempt_id": uuid7(),
+        }
+        found = await self._take("reserve_leased", parameters, order.token)
+        if not found or found[0].disposition != "claimed":
+            (reserved,) = await self.reserve([intent])
+            return reserved, None
+        claim = rows.claim(found[0], order.token)
+        reserved = Reserved(
+            intent=claim.intent,
+            created=True,
+            status=claim.work.status,
+            version=claim.work.version,
+            updated_at=claim.now,
+        )
+        return reserved, claim
+
     async def claim(self, order: ClaimOrder) -> Claimed:
         """Take due effects and start their attempts, committed before this returns.
 
@@ -75,8 +107,6 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         parameters = {
             **_taking(order),
             "scope_digests": [term.scope_digest for term in order.terms],
-            "margin_ms": rows.milliseconds(order.clock_margin),
-            "budget_ms": _floor_ms(order.budget),
             "unsafe_limit": order.unsafe_limit,
             "attempt_ids": [uuid7() for _ in range(order.limit)],
             "tenants": turn.tenants,
@@ -245,6 +275,8 @@ def _taking(order: ClaimOrder) -> dict[str, Any]:
         "worker": order.worker,
         "limit": order.limit,
         "contract_ids": [term.contract_id for term in order.terms],
+        "margin_ms": rows.milliseconds(order.clock_margin),
+        "budget_ms": _floor_ms(order.budget),
         "effect_ids": None if order.effect_ids is None else list(order.effect_ids),
     }
 

@@ -116,6 +116,7 @@ class PostgresRegistry:
             digest=digest,
             safety=contract.safety.value,
             attempt_ms=milliseconds(contract.attempt_timeout),
+            probe_ms=milliseconds(contract.probe_timeout),
             lease_ms=milliseconds(contract.lease),
             settlement_ms=milliseconds(contract.settlement_bound or NO_WAIT),
             retention_ms=(

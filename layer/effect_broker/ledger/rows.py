@@ -239,7 +239,7 @@ def finishing(step: Step, receipt_id: UUID) -> str:
         *_fence(step),
         receipt_id,
         draft.source,
-        _prose(draft.reason),
+        prose(draft.reason),
         draft.external_id,
         draft.data_key_id,
         text_array(draft.flags),
@@ -286,7 +286,7 @@ def decision(taken: Resolution) -> str:
 
 def _fence(step: Step) -> tuple[Any, ...]:
     arrow = step.transition
-    metadata = {**arrow.metadata, "reason": _prose(arrow.reason)}
+    metadata = {**arrow.metadata, "reason": prose(arrow.reason)}
     return (
         step.effect_id,
         step.tenant_id,
@@ -312,7 +312,7 @@ def _ending(step: Step) -> str | None:
         ending.from_key_record,
         ending.bytes_may_have_left,
         step.speaks_for_all,
-        _prose(ending.reason),
+        prose(ending.reason),
         ending.external_id,
         ending.data_key_id,
         None if evidence is None else evidence.decode(),
@@ -322,5 +322,6 @@ def _ending(step: Step) -> str | None:
     )
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
+    """Return a reason as it is stored."""
     return text[:REASON_LENGTH_MAX]

@@ -59,6 +59,7 @@ CREATE TABLE effect_broker.contracts (
     digest bytea NOT NULL CHECK (octet_length(digest) = 32),
     safety effect_broker.safety_class NOT NULL,
     attempt_ms bigint NOT NULL CHECK (attempt_ms > 0),
+    probe_ms bigint NOT NULL CHECK (probe_ms > 0),
     lease_ms bigint NOT NULL CHECK (lease_ms >= attempt_ms),
     settlement_ms bigint NOT NULL CHECK (settlement_ms >= 0),
     retention_ms bigint CHECK (retention_ms > 0),

@@ -367,6 +367,55 @@ BEGIN
 END
 $$;
 
+-- Reserve an intent and start its first attempt in one commit, for a caller that dispatches it itself. Where the key is
+-- taken, or nothing may be sent now, the row says `reserved`: what stands is read by a plain reservation.
+CREATE FUNCTION effect_broker.reserve_leased(
+    p_intent effect_broker.new_intent, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[],
+    p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint
+) RETURNS SETOF effect_broker.claim_row
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_row claim_row;
+    v_free boolean;
+BEGIN
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
+    SELECT NOT o.dispatch_held
+        AND o.timeline IS NOT DISTINCT FROM CASE
+            WHEN o.timeline IS NOT NULL THEN left(pg_walfile_name(pg_current_wal_lsn()), 8)
+        END
+        AND NOT EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token)
+        AND EXISTS (
+            SELECT FROM contracts c
+            WHERE c.contract_id = p_intent.contract_id AND c.contract_id = ANY (p_contract_ids)
+                AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
+        )
+    INTO STRICT v_free
+    FROM ledger_control o;
+    v_row.disposition := 'reserved';
+    INSERT INTO effect_keys (tenant_id, key_digest, effect_id)
+    VALUES (p_intent.tenant_id, sha256(convert_to(p_intent.operation_key, 'UTF8')), p_intent.effect_id)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN NEXT v_row;
+        RETURN;
+    END IF;
+    PERFORM store_intent(p_intent);
+    IF v_free THEN
+        RETURN QUERY
+        SELECT * FROM start_attempts(
+            ARRAY[p_intent.effect_id], clock_timestamp(), false, NULL, p_token, p_worker, ARRAY[p_attempt_id],
+            p_contract_ids, p_scope_digests, p_margin_ms
+        );
+    ELSE
+        RETURN NEXT v_row;
+    END IF;
+END
+$$;
+
 -- Picked rows with no more than p_limit unsafe ones among them, in their order.
 CREATE FUNCTION effect_broker.without_excess(p_picked uuid[], p_unsafe integer[], p_limit integer) RETURNS uuid[]
 LANGUAGE sql STABLE AS $$
@@ -424,8 +473,8 @@ $$;
 -- Take due unknown effects for reconciliation. Unclaimed ones with proof of commit come back as they are, without a
 -- token: whoever holds their version settles them.
 CREATE FUNCTION effect_broker.claim_reconciliation(
-    p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_effect_ids uuid[],
-    p_tenants uuid[], p_due_from timestamptz
+    p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint,
+    p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamptz
 ) RETURNS SETOF effect_broker.claim_row
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
@@ -433,6 +482,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
+    v_fitting integer[] := p_contract_ids;
     v_picked uuid[];
     v_oldest_due_at timestamptz;
     v_now timestamptz;
@@ -442,11 +492,15 @@ BEGIN
     IF EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN
         RETURN;
     END IF;
+    IF p_budget_ms IS NOT NULL THEN
+        SELECT array_agg(c.contract_id) INTO v_fitting FROM contracts c
+        WHERE c.contract_id = ANY (p_contract_ids) AND c.probe_ms + p_margin_ms <= p_budget_ms;
+    END IF;
     IF p_effect_ids IS NULL THEN
         SELECT p.picked, p.oldest_due_at INTO v_picked, v_oldest_due_at
-        FROM pick(1::smallint, p_limit, p_contract_ids, p_tenants, p_due_from) p;
+        FROM pick(1::smallint, p_limit, v_fitting, p_tenants, p_due_from) p;
     ELSE
-        v_picked := pick_named(1::smallint, p_limit, p_contract_ids, p_effect_ids);
+        v_picked := pick_named(1::smallint, p_limit, v_fitting, p_effect_ids);
     END IF;
     IF cardinality(v_picked) = 0 THEN
         RETURN;
@@ -549,7 +603,7 @@ BEGIN
         WHERE w.effect_id = v_old.effect_id AND w.version = v_old.version;
         tenant_id := v_old.tenant_id;
         effect_id := v_old.effect_id;
-        status := v_old.status;
+        status := 'outcome_unknown';
         safety := v_old.safety;
         RETURN NEXT;
     END LOOP;

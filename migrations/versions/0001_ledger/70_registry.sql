@@ -56,7 +56,7 @@ $$;
 -- the caller sees it and refuses.
 CREATE FUNCTION effect_broker.publish_contract(
     p_tool text, p_name text, p_version text, p_document bytea, p_digest bytea, p_safety text, p_attempt_ms bigint,
-    p_lease_ms bigint, p_settlement_ms bigint, p_retention_ms bigint, p_submit_ms bigint,
+    p_probe_ms bigint, p_lease_ms bigint, p_settlement_ms bigint, p_retention_ms bigint, p_submit_ms bigint,
     OUT contract_id integer, OUT digest bytea, OUT created boolean
 )
 LANGUAGE plpgsql SECURITY DEFINER
@@ -71,10 +71,11 @@ BEGIN
         created := false;
         EXIT WHEN FOUND;
         INSERT INTO contracts AS c (
-            tool, name, version, document, digest, safety, attempt_ms, lease_ms, settlement_ms, retention_ms, submit_ms
+            tool, name, version, document, digest, safety, attempt_ms, probe_ms, lease_ms, settlement_ms, retention_ms,
+            submit_ms
         )
         VALUES (
-            p_tool, p_name, p_version, p_document, p_digest, p_safety::safety_class, p_attempt_ms, p_lease_ms,
+            p_tool, p_name, p_version, p_document, p_digest, p_safety::safety_class, p_attempt_ms, p_probe_ms, p_lease_ms,
             p_settlement_ms, p_retention_ms, p_submit_ms
         )
         ON CONFLICT ON CONSTRAINT contracts_name_version_key DO NOTHING

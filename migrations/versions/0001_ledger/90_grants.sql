@@ -10,7 +10,7 @@ DECLARE
     v_function text;
 BEGIN
     FOREACH v_function IN ARRAY ARRAY[
-        'reserve', 'claim', 'confirm_claim', 'claim_reconciliation', 'due_tenants', 'finish', 'defer', 'renew',
+        'reserve', 'reserve_leased', 'claim', 'confirm_claim', 'claim_reconciliation', 'due_tenants', 'finish', 'defer', 'renew',
         'expire_leases', 'overdue', 'hold_dispatch', 'release_dispatch', 'resolve_finish', 'resolve_defer',
         'compensate', 'create_tenant', 'set_tenant_disabled', 'add_api_key', 'revoke_api_key', 'publish_contract'
     ] LOOP

@@ -2,6 +2,13 @@
 -- The function waits for whoever holds a key, and then says what stands; intents come sorted by key.
 SELECT * FROM effect_broker.reserve(%(intents)s::effect_broker.new_intent[]);
 
+-- name: reserve_leased
+-- Reservation and first claim in one commit; the token settles it when the commit's outcome is unknown.
+SELECT * FROM effect_broker.reserve_leased(
+    %(intent)s::effect_broker.new_intent, %(token)s::uuid, %(worker)s::text, %(attempt_id)s::uuid,
+    %(contract_ids)s::integer[], %(scope_digests)s::bytea[], %(margin_ms)s::bigint, %(budget_ms)s::bigint
+);
+
 -- name: claim
 -- Rows locked by others are passed over; the attempt rows are committed when this returns.
 SELECT * FROM effect_broker.claim(
@@ -17,8 +24,8 @@ SELECT * FROM effect_broker.confirm_claim(%(token)s::uuid);
 -- name: claim_reconciliation
 -- Like a claim, in the lane of unknown outcomes and standing proofs.
 SELECT * FROM effect_broker.claim_reconciliation(
-    %(token)s::uuid, %(worker)s::text, %(limit)s::integer, %(contract_ids)s::integer[], %(effect_ids)s::uuid[],
-    %(tenants)s::uuid[], %(due_from)s::timestamptz
+    %(token)s::uuid, %(worker)s::text, %(limit)s::integer, %(contract_ids)s::integer[], %(margin_ms)s::bigint,
+    %(budget_ms)s::bigint, %(effect_ids)s::uuid[], %(tenants)s::uuid[], %(due_from)s::timestamptz
 );
 
 -- name: due_tenants

@@ -45,7 +45,7 @@ SELECT revoke_api_key AS found FROM effect_broker.revoke_api_key(%(key_id)s::tex
 -- The row's own digest comes back: another one than the caller's is a conflict.
 SELECT * FROM effect_broker.publish_contract(
     %(tool)s::text, %(name)s::text, %(version)s::text, %(document)s::bytea, %(digest)s::bytea, %(safety)s::text,
-    %(attempt_ms)s::bigint, %(lease_ms)s::bigint, %(settlement_ms)s::bigint, %(retention_ms)s::bigint,
+    %(attempt_ms)s::bigint, %(probe_ms)s::bigint, %(lease_ms)s::bigint, %(settlement_ms)s::bigint, %(retention_ms)s::bigint,
     %(submit_ms)s::bigint
 );
 

@@ -1,0 +1,141 @@
+"""Tenants, API keys and contracts in memory, for tests and simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.errors import ContractConflict, NotFound
+from effect_broker.ledger.memory_guard import refuse_in_production
+from effect_broker.ports import Credential, PublishedContract, Tenant
+
+
+class MemoryRegistry:
+    """`Registry` without a database.
+
+    Raises:
+        RuntimeError: in production, where only a database is an authority.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        *,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        refuse_in_production()
+        self._now = now
+        self._new_id = new_id
+        self._tenants: dict[UUID, Tenant] = {}
+        self._keys: dict[str, tuple[Credential, bytes, datetime | None]] = {}
+        self._revoked: set[str] = set()
+        self._contracts: list[PublishedContract] = []
+        self._routes: dict[str, int] = {}
+
+    async def tenant(
+        self, *, slug: str | None = None, tenant_id: UUID | None = None
+    ) -> Tenant | None:
+        """Return a tenant by slug or id."""
+        for tenant in self._tenants.values():
+            if slug == tenant.slug or tenant_id == tenant.tenant_id:
+                return tenant
+        return None
+
+    async def create_tenant(
+        self, slug: str, name: str, hmac_key_id: str
+    ) -> tuple[Tenant, bool]:
+        """Create a tenant, or return the one with this slug (False)."""
+        existing = await self.tenant(slug=slug)
+        if existing is not None:
+            return existing, False
+        tenant = Tenant(self._new_id(), slug, name, hmac_key_id, disabled=False)
+        self._tenants[tenant.tenant_id] = tenant
+        return tenant, True
+
+    async def set_disabled(self, tenant_id: UUID, disabled: bool) -> None:
+        """Disable or enable a tenant.
+
+        Raises:
+            NotFound: no such tenant.
+        """
+        if tenant_id not in self._tenants:
+            raise NotFound("There is no such tenant.")
+        self._tenants[tenant_id] = replace(self._tenants[tenant_id], disabled=disabled)
+
+    async def tenants(self) -> Sequence[Tenant]:
+        """List tenants by slug."""
+        return sorted(self._tenants.values(), key=lambda tenant: tenant.slug)
+
+    async def add_key(
+        self,
+        tenant_id: UUID,
+        key_id: str,
+        secret_hash: bytes,
+        scopes: Sequence[str],
+        expires_at: datetime | None,
+    ) -> None:
+        """Store a hashed API key."""
+        slug = self._tenants[tenant_id].slug
+        credential = Credential(key_id, tenant_id, slug, frozenset(scopes))
+        self._keys[key_id] = (credential, secret_hash, expires_at)
+
+    async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
+        """Return a live key with its secret hash."""
+        if key_id not in self._keys or key_id in self._revoked:
+            return None
+        credential, secret_hash, expires_at = self._keys[key_id]
+        expired = expires_at is not None and expires_at <= self._now()
+        if expired or self._tenants[credential.tenant_id].disabled:
+            return None
+        return credential, secret_hash
+
+    async def revoke_key(self, key_id: str) -> bool:
+        """Revoke a key; False where there is none."""
+        self._revoked.add(key_id)
+        return key_id in self._keys
+
+    async def publish(self, contract: EffectContract) -> tuple[PublishedContract, bool]:
+        """Add a contract version (True), or return the equal one (False).
+
+        Raises:
+            ContractConflict: the version exists with another document.
+        """
+        named = (contract.name, contract.version)
+        for stored in self._contracts:
+            if (stored.contract.name, stored.contract.version) != named:
+                continue
+            if stored.digest != contract.digest():
+                raise ContractConflict(
+                    f"Contract {contract.name} {contract.version} is published with"
+                    " another document; a change needs a new version."
+                )
+            self._routes[contract.tool] = stored.contract_id
+            return replace(stored, active=True), False
+        number = len(self._contracts) + 1
+        published = PublishedContract(number, contract, contract.digest(), active=True)
+        self._contracts.append(published)
+        self._routes[contract.tool] = number
+        return published, True
+
+    async def contracts(self) -> Sequence[PublishedContract]:
+        """Return every published contract."""
+        return [
+            replace(
+                stored,
+                active=self._routes[stored.contract.tool] == stored.contract_id,
+            )
+            for stored in self._contracts
+        ]
+
+    def accepts(self, tenant_id: UUID, contract_id: int) -> bool:
+        """Say whether a reservation may name this tenant and this contract."""
+        tenant = self._tenants.get(tenant_id)
+        known = 1 <= contract_id <= len(self._contracts)
+        return known and tenant is not None and not tenant.disabled
+
+    def contract(self, contract_id: int) -> EffectContract:
+        """Return a published contract by its number."""
+        return self._contracts[contract_id - 1].contract
