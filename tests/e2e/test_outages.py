@@ -94,6 +94,7 @@ def _assert_outcomes(
         stands_at(user, effects[order], status)
 
 
+@guarantee("no-ledger-no-dispatch")
 def test_without_its_ledger_the_broker_takes_nothing_and_sends_nothing(
     own_stack: Stack, user: User
 ) -> None:
