@@ -150,6 +150,12 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         10,
     ),
     Guarantee(
+        "unknowns-are-listed",
+        "Every effect with an unproved attempt whose time is over is listed as unknown, "
+        "whatever its status.",
+        5,
+    ),
+    Guarantee(
         "contradiction-is-recorded",
         "Evidence against a terminal effect is recorded and alarmed, and its state "
         "stays.",

@@ -81,7 +81,10 @@ class MemoryLedger(MemoryClaims, MemorySteps):
             return reserved, None
         named = replace(order, effect_ids=[intent.effect_id], limit=1)
         claimed = await self.claim(named)
-        return reserved, claimed.claims[0] if claimed.claims else None
+        if not claimed.claims:
+            return reserved, None
+        standing = self._effects[intent.effect_id]
+        return _reserved(standing, created=True), claimed.claims[0]
 
     async def find(self, tenant_id: UUID, operation_key: str) -> Reserved | None:
         """Return what stands under an operation key."""
