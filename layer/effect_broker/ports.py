@@ -102,6 +102,7 @@ class Step:
     actor: str
     attempt: Attempt | None = None
     speaks_for_all: bool = False
+    tool: str = ""
 
 
 class StepStatus(StrEnum):

@@ -11,7 +11,8 @@ from typing import Final
 from effect_broker.broker.settling import Ended
 from effect_broker.domain.outcome import NotSent
 from effect_broker.domain.status import EffectStatus, EventType
-from effect_broker.ports import Meter, Step, StepResult, StepStatus
+from effect_broker.domain.transition import Transition
+from effect_broker.ports import Claim, Meter, Step, StepResult, StepStatus
 
 _EFFECT_EVENTS: Final = {
     EffectStatus.SUCCEEDED: "succeeded",
@@ -60,18 +61,30 @@ class Measuring:
             if result.status is StepStatus.APPLIED:
                 self._applied(step)
 
-    def reconciliations(self, results: Sequence[tuple[Step, StepResult]]) -> None:
-        """Count what reconciliation led to."""
+    def reconciliations(
+        self, results: Sequence[tuple[Step, StepResult]], seconds: float
+    ) -> None:
+        """Count what a pass of reconciliation led to, each claim `seconds` after it."""
         for step, result in results:
+            self.meter.observe("reconcile_seconds", seconds)
             if (
                 result.status is StepStatus.APPLIED
                 and step.transition.event in _RECONCILE_EVENTS
             ):
-                self.meter.count("reconciliations_total", result=step.transition.event)
+                self.meter.count(
+                    "reconciliations_total", tool=step.tool, result=step.transition.event
+                )
+
+    def redispatch(self, decided: Transition, claim: Claim) -> None:
+        """Record what is left of the key's horizon where a redispatch is permitted."""
+        horizon = claim.work.horizon_at
+        if decided.event is EventType.REDISPATCH_PERMITTED and horizon is not None:
+            left = (horizon - claim.now).total_seconds()
+            self.meter.observe("retention_left_seconds", left)
 
     def _applied(self, step: Step) -> None:
         event = _EFFECT_EVENTS.get(step.transition.new)
         if event is not None:
-            self.meter.count("effects_total", event=event)
+            self.meter.count("effects_total", event=event, tool=step.tool)
         if step.transition.event is EventType.SEND_FORBIDDEN:
             self.meter.count("sends_prevented_total", reason=step.transition.reason)

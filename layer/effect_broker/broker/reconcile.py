@@ -136,7 +136,7 @@ class Reconciler:
         pending = await self._decide_all(claimed.claims, read)
         results = await self._recorder.record(pending) if pending else []
         self._measuring.steps(results)
-        self._measuring.reconciliations(results)
+        self._measuring.reconciliations(results, self._clock.monotonic() - read.monotonic)
         await nudge(self._nudger, results)
         applied = [
             step for step, result in results if result.status is StepStatus.APPLIED
@@ -229,6 +229,7 @@ class Reconciler:
 
     def _step(self, case: _Case, decided: Transition) -> Step:
         claim = case.claim
+        self._measuring.redispatch(decided, claim)
         return Step(
             tenant_id=claim.intent.tenant_id,
             effect_id=claim.intent.effect_id,
@@ -236,6 +237,7 @@ class Reconciler:
             token=claim.token if claim.work.status is EffectStatus.RECONCILING else None,
             transition=decided,
             actor=ACTOR,
+            tool=claim.intent.tool,
         )
 
 

@@ -104,6 +104,7 @@ class Resolver:
             token=None,
             transition=decided,
             actor=finding.actor,
+            tool=snapshot.intent.tool,
         )
         result = await self._ledger.resolve(step, resolution)
         if result.status is StepStatus.PROOF_STANDS:

@@ -33,6 +33,7 @@ from effect_broker.domain.intent import EffectRecord, EffectRequest, Intent, Res
 from effect_broker.domain.preview import preview
 from effect_broker.ports import (
     Cipher,
+    Clock,
     KeyDeriver,
     Ledger,
     Meter,
@@ -56,6 +57,7 @@ class Submitter:
         cipher: Cipher,
         deriver: KeyDeriver,
         nudger: Nudger,
+        clock: Clock,
         meter: Meter,
         new_id: NewId,
     ) -> None:
@@ -66,6 +68,7 @@ class Submitter:
         self._cipher = cipher
         self._deriver = deriver
         self._nudger = nudger
+        self._clock = clock
         self._meter = meter
 
     async def submit(self, tenant_id: UUID, request: EffectRequest) -> Reservation:
@@ -94,7 +97,9 @@ class Submitter:
                 )
             return await self._existing(existing, request)
         intent = self._intent(tenant, published, request)
+        started = self._clock.monotonic()
         (reserved,) = await self._ledger.reserve([intent])
+        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
         if not reserved.created:
             return await self._existing(reserved, request)
         self._meter.count("effects_total", event="submitted", tool=request.tool)
@@ -105,13 +110,17 @@ class Submitter:
     async def _existing(self, reserved: Reserved, request: EffectRequest) -> Reservation:
         contract = await self._catalog.pinned(reserved.intent.contract_id)
         if not self._same_payload(reserved.intent, contract, request):
-            self._meter.count("effects_total", event="conflicted", tool=request.tool)
+            self._meter.count(
+                "effects_total", event="conflicted", tool=reserved.intent.tool
+            )
             raise PayloadDrift(
                 effect_id=reserved.intent.effect_id,
                 status=reserved.status,
                 fields=self._drift(reserved.intent, request),
             )
-        self._meter.count("effects_total", event="deduplicated", tool=request.tool)
+        self._meter.count(
+            "effects_total", event="deduplicated", tool=reserved.intent.tool
+        )
         stored = self._stored_request(reserved.intent, contract, request)
         record = _record(reserved, stored, contract)
         return Reservation(effect=record, created=False, replayed=True)

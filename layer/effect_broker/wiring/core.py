@@ -109,6 +109,7 @@ class Core:
                 cipher=self.cipher,
                 deriver=self.cipher,
                 nudger=self.nudger,
+                clock=self.clock,
                 meter=self.meter,
             ),
             inspector=Inspector(

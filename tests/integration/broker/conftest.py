@@ -46,6 +46,4 @@ def memory_world() -> World:
     async def already_passed(span: timedelta) -> None:
         """The clock is the only place where this ledger keeps time."""
 
-    return World(
-        ledger=ledger, registry=registry, clock=clock, pass_time=already_passed
-    )
+    return World(ledger=ledger, registry=registry, clock=clock, pass_time=already_passed)

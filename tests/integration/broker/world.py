@@ -221,6 +221,7 @@ class World:
                 cipher=self.cipher,
                 deriver=self.cipher,
                 nudger=self.nudger,
+                clock=self.clock,
                 meter=self.meter,
             ),
             inspector=Inspector(
