@@ -59,7 +59,7 @@ def _nested(depth: int) -> Any:
         decimal.Decimal("1.5"),
         b"bytes",
         {1, 2},
-        object(),
+        object,
         float("nan"),
         float("inf"),
         -float("inf"),
