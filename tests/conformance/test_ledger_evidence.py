@@ -154,7 +154,7 @@ async def test_late_proof_of_absence_is_counted_for_its_attempt(
 async def test_a_late_answer_from_the_keys_record_speaks_for_every_attempt(
     store: Store,
 ) -> None:
-    first, second = await _two_unproven(store)
+    first, _ = await _two_unproven(store)
     result = await late(store, first, EndingKind.REJECTED, speaks_for_all=True)
     assert result.late_recorded
     work = await store.work(first.work.effect_id)
