@@ -47,6 +47,12 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         1,
     ),
     Guarantee(
+        "confirmed-before-sent",
+        "Nothing is sent under a claim whose commit is not confirmed; an unknown commit "
+        "is settled by a write that finds it or makes it fail.",
+        2,
+    ),
+    Guarantee(
         "same-downstream-key",
         "Every attempt of an effect carries the downstream key stored at reservation.",
         3,
@@ -160,6 +166,12 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         "Evidence against a terminal effect is recorded and alarmed, and its state "
         "stays.",
         10,
+    ),
+    Guarantee(
+        "history-is-immutable",
+        "No row of history can be changed or deleted, by the application or by its owner; "
+        "corrections are new rows.",
+        11,
     ),
     Guarantee(
         "tenant-from-credential",
