@@ -194,6 +194,11 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         "What a Lambda handler leaves running is ended before it returns.",
         16,
     ),
+    Guarantee(
+        "clock-step-stops-dispatch",
+        "A large step of the database clock stops dispatch and says so.",
+        17,
+    ),
 )
 
 

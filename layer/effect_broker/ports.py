@@ -280,6 +280,17 @@ class Ledger(Protocol):
         them.
         """
 
+    async def hold_dispatch(self, reason: str) -> None:
+        """Stop every dispatch claim until an operator releases it; a hold that stands is
+        kept.
+        """
+
+    async def release_dispatch(self, actor: str) -> bool:
+        """Let dispatch go on; False where nothing was held."""
+
+    async def dispatch_hold(self) -> DispatchHold | None:
+        """Say why dispatch is held, if it is."""
+
     async def get(self, tenant_id: UUID, effect_id: UUID) -> Snapshot | None:
         """Read an effect."""
 

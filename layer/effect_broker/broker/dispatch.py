@@ -15,6 +15,7 @@ from uuid import UUID
 
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.clock_watch import ClockWatch
 from effect_broker.broker.measuring import Measuring
 from effect_broker.broker.nudging import nudge
 from effect_broker.broker.recording import Pending, Recorder
@@ -22,8 +23,8 @@ from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import Ended, Settler
 from effect_broker.broker.uninterrupted import uninterrupted
 from effect_broker.domain.contract import EffectContract
-from effect_broker.domain.errors import LedgerUnavailable
-from effect_broker.domain.outcome import Ambiguous, Outcome
+from effect_broker.domain.errors import DispatchHeld, LedgerUnavailable
+from effect_broker.domain.outcome import Ambiguous, NotSent, Outcome
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
@@ -71,7 +72,7 @@ class _Running:
 
 
 class Dispatcher:
-    """Runs due attempts of any tenant; holds no state between passes."""
+    """Runs due attempts of any tenant; between passes it keeps only what time it was."""
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Dispatcher:
         self._batch_max = batch_max
         self._unsafe_max = unsafe_max
         self._new_id = new_id
+        self._clock_watch = ClockWatch(settler.clock_margin)
 
     async def run_once(
         self,
@@ -119,7 +121,8 @@ class Dispatcher:
         Raises:
             LedgerUnavailable: nothing was claimed, or an ending could not be recorded and
                 its effect is left to its lease.
-            DispatchHeld: an operator must release dispatch first.
+            DispatchHeld: an operator must release dispatch first; also when this pass
+                found that the ledger's clock had stepped.
         """
         terms = await self._scopes.terms()
         read = self._read_clocks()
@@ -127,7 +130,7 @@ class Dispatcher:
             ClaimOrder(
                 token=self._new_id(),
                 worker=self._worker,
-                limit=self._batch_max,
+                limit=self._limit(effect_ids),
                 terms=terms,
                 clock_margin=self._settler.clock_margin,
                 budget=budget,
@@ -135,6 +138,9 @@ class Dispatcher:
                 unsafe_limit=self._unsafe_max,
             )
         )
+        stepped = self._stepped(claimed.claims, read)
+        if stepped is not None:
+            await self._hold(claimed.claims, stepped)
         results = list(await self._attempt_all(claimed.claims, read))
         await self._forbid(claimed.refused)
         return DispatchReport(
@@ -144,6 +150,14 @@ class Dispatcher:
             refused=len(claimed.refused),
             more=claimed.more,
         )
+
+    def _limit(self, effect_ids: Sequence[UUID] | None) -> int:
+        """A nudge of one asks for one: ids of attempts are made, sent and read for
+        each.
+        """
+        if effect_ids is None:
+            return self._batch_max
+        return min(self._batch_max, len(effect_ids))
 
     def _read_clocks(self) -> Deadline:
         """Read every clock before the claim is sent: each attempt's deadline counts from
@@ -155,25 +169,48 @@ class Dispatcher:
             wall=self._clock.wall(),
         )
 
+    def _stepped(self, claims: Sequence[Claim], read: Deadline) -> timedelta | None:
+        """Say by how much the ledger's clock stepped since this process last claimed."""
+        if not claims:
+            return None
+        return self._clock_watch.step(claims[0].now, read, self._read_clocks())
+
+    async def _hold(self, claims: Sequence[Claim], stepped: timedelta) -> None:
+        """Stop all dispatch and give back what was just claimed: nothing of it is sent.
+
+        Raises:
+            DispatchHeld: always; an operator must look at the clock and release dispatch.
+        """
+        seconds = stepped.total_seconds()
+        reason = f"The ledger's clock stepped by {seconds:+.1f} s."
+        await self._ledger.hold_dispatch(reason)
+        outcome = NotSent("ledger_clock_stepped")
+        held = await self._held(claims)
+        await self._record([Ended(item.claim, item.contract, outcome) for item in held])
+        raise DispatchHeld(reason)
+
     async def _attempt_all(self, claims: Sequence[Claim], read: Deadline) -> Results:
-        held = [
-            _Running(claim, await self._catalog.pinned(claim.intent.contract_id))
-            for claim in claims
-        ]
         running = {
             asyncio.create_task(
                 self._attempting.run(item.claim, item.contract, read)
             ): item
-            for item in held
+            for item in await self._held(claims)
         }
         try:
-            return await self._record_as_they_end(running)
+            return await self._record_as_they_end(running, read.monotonic)
         except asyncio.CancelledError:
-            await uninterrupted(self._abandon(running))
+            await uninterrupted(self._abandon(running, read.monotonic))
             raise
 
+    async def _held(self, claims: Sequence[Claim]) -> Sequence[_Running]:
+        """Pair each claim with the contract that its effect pinned."""
+        return [
+            _Running(claim, await self._catalog.pinned(claim.intent.contract_id))
+            for claim in claims
+        ]
+
     async def _record_as_they_end(
-        self, running: dict[asyncio.Task[Outcome], _Running]
+        self, running: dict[asyncio.Task[Outcome], _Running], started: float
     ) -> Results:
         """Record endings together as they come; one lost record does not lose the
         others.
@@ -183,6 +220,7 @@ class Dispatcher:
         while running:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             ended = [_ended(task, running.pop(task)) for task in done]
+            self._measuring.attempts(ended, self._clock.monotonic() - started)
             try:
                 results.extend(await uninterrupted(self._record(ended)))
             except LedgerUnavailable as error:
@@ -191,19 +229,22 @@ class Dispatcher:
             raise lost
         return results
 
-    async def _abandon(self, running: dict[asyncio.Task[Outcome], _Running]) -> None:
+    async def _abandon(
+        self, running: dict[asyncio.Task[Outcome], _Running], started: float
+    ) -> None:
         """Stop every attempt under way and record what each then proved."""
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
-            await self._record([_ended(task, held) for task, held in running.items()])
+            ended = [_ended(task, held) for task, held in running.items()]
+            self._measuring.attempts(ended, self._clock.monotonic() - started)
+            await self._record(ended)
 
     async def _record(self, ended: Sequence[Ended]) -> Results:
         results = await self._recorder.record(
             [self._settler.pending(item) for item in ended]
         )
-        self._measuring.attempts(ended)
         self._measuring.steps(results)
         await nudge(self._nudger, results)
         return results
@@ -227,6 +268,7 @@ def forbidden(item: Refused, *, actor: str = "dispatcher") -> Pending:
         token=None,
         transition=forbid_send(item.work, item.refusal),
         actor=actor,
+        tool=item.intent.tool,
     )
     return Pending(step, decide)
 

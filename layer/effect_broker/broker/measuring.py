@@ -40,9 +40,10 @@ class Measuring:
 
     meter: Meter
 
-    def attempts(self, ended: Sequence[Ended]) -> None:
-        """Count ended attempts by tool and what they proved."""
+    def attempts(self, ended: Sequence[Ended], seconds: float) -> None:
+        """Count attempts that ended `seconds` after their claim was sent."""
         for item in ended:
+            self.meter.observe("dispatch_seconds", seconds)
             self.meter.count(
                 "attempts_total",
                 tool=item.claim.intent.tool,

@@ -54,6 +54,7 @@ class Settler:
             token=claim.token,
             transition=self._decide(ended, ending, claim.work, claim.now),
             actor=self.actor,
+            tool=intent.tool,
             attempt=claim.attempt,
             speaks_for_all=isinstance(ended.outcome, Rejected)
             and speaks_for_all(ended.contract, ended.outcome),

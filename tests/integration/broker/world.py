@@ -38,6 +38,7 @@ from effect_broker.domain.intent import EffectRequest, Reservation
 from effect_broker.domain.resolution import Decision
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ids import uuid7
+from effect_broker.ledger.memory import MemoryLedger
 from effect_broker.ports import AdapterSource, Deadline, Ledger, Registry, Tenant
 
 KEYRING = (
@@ -142,6 +143,11 @@ class World:
             target=self.target,
             script=lambda effect: self.acts.get(effect.request.operation_key, []),
         )
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether this world's ledger reads the clock that `let_pass` moves."""
+        return isinstance(self.ledger, MemoryLedger)
 
     async def open(self, *contracts: EffectContract) -> World:
         """Create the tenant and publish contracts."""
