@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 
 from effect_broker.domain.errors import NotFound
-from effect_broker.ids import uuid7
 from tests.conformance.ledgers import E, S, Store, contract, succeeded
 from tests.guarantees import guarantee
 
@@ -175,4 +174,3 @@ async def test_an_effect_pins_the_contract_it_was_reserved_under(store: Store) -
     )
     assert again.intent.contract_version == "1"
     assert again.intent.contract_id == reserved.intent.contract_id
-    assert uuid7() > reserved.intent.effect_id

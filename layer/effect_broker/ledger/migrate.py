@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 HEAD: Final = "0001"
 """The revision that this release works with."""
 
+MONTHS_AHEAD: Final = 3
+"""How many months' partitions stand ready: a deploy or a sweep makes the next."""
+
 _LOCK: Final = 0x6566_6665_6374
 """Any number of migrators may start at once; one works, the others find it done."""
 
@@ -28,8 +31,10 @@ _PACKAGED: Final = Path(__file__).parent.parent / "_migrations"
 _CHECKED_OUT: Final = Path(__file__).parents[3] / "migrations"
 
 
-def upgrade(url: str) -> None:
+def upgrade(url: str, *, partitions: bool = True) -> None:
     """Apply every missing migration to the database at a libpq URL.
+
+    Then make the partitions of the months to come, unless the caller keeps them away.
 
     Raises:
         LedgerUnavailable: the database cannot be reached.
@@ -38,6 +43,24 @@ def upgrade(url: str) -> None:
 
     with _connection(url) as config:
         command.upgrade(config, "head")
+    if partitions:
+        make_partitions(url)
+
+
+def make_partitions(url: str) -> list[str]:
+    """Make what is missing of this month's partitions and the next ones, and name it.
+
+    Raises:
+        LedgerUnavailable: the database cannot be reached.
+    """
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            made = connection.execute(
+                "SELECT effect_broker.make_partitions(%s)", [MONTHS_AHEAD]
+            )
+            return [name for (name,) in made]
+    except psycopg.OperationalError as error:
+        raise LedgerUnavailable("The ledger's database cannot be reached.") from error
 
 
 def offline_sql() -> str:

@@ -30,4 +30,7 @@ $$;
 
 ALTER SCHEMA effect_broker OWNER TO effect_broker_owner;
 
+-- Where detached months wait for whoever copies them away; nothing reads them there.
+CREATE SCHEMA effect_broker_archive AUTHORIZATION effect_broker_owner;
+
 SET LOCAL ROLE effect_broker_owner;

@@ -23,6 +23,10 @@ BEGIN
             END IF;
         WHEN 'result_ciphertext' THEN
             v_row.result_ciphertext := OLD.result_ciphertext;
+        WHEN 'sealed' THEN
+            v_row.sealed := OLD.sealed;
+        WHEN 'reason_ciphertext' THEN
+            v_row.reason_ciphertext := OLD.reason_ciphertext;
     END CASE;
     v_row.data_key_id := OLD.data_key_id;
     IF TG_OP = 'UPDATE' AND v_row IS NOT DISTINCT FROM OLD THEN
@@ -40,18 +44,25 @@ CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_attempt_endings
 CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_receipts
     FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change_but_payload('result_ciphertext');
 
+CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_resolutions
+    FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change_but_payload('sealed');
+CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_compensations
+    FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change_but_payload('reason_ciphertext');
+
 DO $$
 DECLARE
     v_table text;
 BEGIN
     FOREACH v_table IN ARRAY ARRAY[
-        'effect_keys', 'effect_attempts', 'effect_key_generations', 'effect_events', 'effect_compensations',
-        'effect_resolutions', 'effect_contradictions', 'contracts'
+        'effect_keys', 'effect_attempts', 'effect_key_generations', 'effect_events', 'effect_contradictions',
+        'contracts'
     ] LOOP
         EXECUTE 'CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON effect_broker.' || quote_ident(v_table)
             || ' FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change()';
     END LOOP;
-    FOREACH v_table IN ARRAY ARRAY['effect_intents', 'effect_attempt_endings', 'effect_receipts'] LOOP
+    FOREACH v_table IN ARRAY ARRAY[
+        'effect_intents', 'effect_attempt_endings', 'effect_receipts', 'effect_compensations', 'effect_resolutions'
+    ] LOOP
         EXECUTE 'CREATE TRIGGER undeletable BEFORE DELETE ON effect_broker.' || quote_ident(v_table)
             || ' FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change()';
     END LOOP;

@@ -81,6 +81,7 @@ AS $$
 DECLARE
     v_intent new_intent;
     v_digest bytea;
+    v_stands uuid;
     v_row reserved_row;
 BEGIN
     FOREACH v_intent IN ARRAY p_intents LOOP
@@ -97,15 +98,18 @@ BEGIN
                 EXIT;
             END IF;
             -- A new statement has a new snapshot: it sees the winner, unless the winner rolled back and the key is free.
-            SELECT k.effect_id = v_intent.effect_id, clock_timestamp(), e.effect_id, e.tenant_id, e.operation_key,
+            SELECT k.effect_id INTO v_stands
+            FROM effect_keys k
+            WHERE k.tenant_id = v_intent.tenant_id AND k.key_digest = v_digest;
+            CONTINUE WHEN NOT FOUND;
+            SELECT v_stands = v_intent.effect_id, clock_timestamp(), e.effect_id, e.tenant_id, e.operation_key,
                 e.tool, e.request_hash, e.contract_id, e.contract_name, e.contract_version, e.safety, e.downstream_key,
                 e.hmac_key_id, e.arguments_ciphertext, e.data_key_id, e.preview, e.requested_by, e.trace_id,
                 e.intent_created_at, e.shown_status, e.shown_version, e.updated_at
-            INTO v_row
-            FROM effect_keys k
-            JOIN effects e ON e.tenant_id = k.tenant_id AND e.effect_id = k.effect_id
-            WHERE k.tenant_id = v_intent.tenant_id AND k.key_digest = v_digest;
-            EXIT WHEN FOUND;
+            INTO STRICT v_row
+            FROM standing e
+            WHERE e.tenant_id = v_intent.tenant_id AND e.effect_id = v_stands;
+            EXIT;
         END LOOP;
         RETURN NEXT v_row;
     END LOOP;

@@ -12,9 +12,13 @@ BEGIN
     FOREACH v_function IN ARRAY ARRAY[
         'reserve', 'reserve_leased', 'claim', 'confirm_claim', 'claim_reconciliation', 'due_tenants', 'finish', 'defer', 'renew',
         'expire_leases', 'overdue', 'hold_dispatch', 'release_dispatch', 'resolve_finish', 'resolve_defer',
-        'compensate', 'create_tenant', 'set_tenant_disabled', 'add_api_key', 'revoke_api_key', 'publish_contract'
+        'compensate', 'look_up', 'look_up_key', 'make_partitions', 'forget_fences', 'event_digest', 'receipt_digest', 'first_head',
+        'create_tenant', 'set_tenant_disabled', 'add_api_key', 'revoke_api_key', 'publish_contract'
     ] LOOP
         EXECUTE 'GRANT EXECUTE ON FUNCTION effect_broker.' || quote_ident(v_function) || ' TO effect_broker_app';
     END LOOP;
 END
 $$;
+
+-- Two overloads, one name: a digest's parts, computed as the caller.
+GRANT EXECUTE ON FUNCTION effect_broker.framed(text), effect_broker.framed(bytea) TO effect_broker_app;

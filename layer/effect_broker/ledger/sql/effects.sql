@@ -1,15 +1,12 @@
 -- name: find
--- The primary key of the keys answers without a write.
+-- A function, so that the server keeps the plan; it resolves the key first.
 SELECT e.*, clock_timestamp() AS ledger_now
-FROM effect_broker.effect_keys k
-JOIN effect_broker.effects e ON e.tenant_id = k.tenant_id AND e.effect_id = k.effect_id
-WHERE k.tenant_id = %(tenant_id)s::uuid AND k.key_digest = sha256(convert_to(%(operation_key)s::text, 'UTF8'));
+FROM effect_broker.look_up_key(%(tenant_id)s::uuid, %(operation_key)s::text) e;
 
 -- name: get
--- One snapshot of intent, work row, terminal row and last event.
+-- One snapshot of intent, work row, terminal row and last event, or the tombstone.
 SELECT e.*, greatest(clock_timestamp(), e.updated_at) AS ledger_now
-FROM effect_broker.effects e
-WHERE e.tenant_id = %(tenant_id)s::uuid AND e.effect_id = %(effect_id)s::uuid;
+FROM effect_broker.look_up(%(tenant_id)s::uuid, %(effect_id)s::uuid) e;
 
 -- name: attempts
 -- Attempts carry no tenant: the intent's row is the fence.
@@ -35,10 +32,43 @@ WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid
 ORDER BY v.sequence;
 
 -- name: receipt
--- The contract's name and version come from its immutable row.
+-- The contract's name and version come from its immutable row; an archived effect's receipt stands in its tombstone.
 SELECT r.receipt_id, r.effect_id, r.tenant_id, r.kind::text AS kind, r.source, r.reason, r.external_id,
     r.result_ciphertext, r.data_key_id, r.evidence_digest, r.target_time, r.flags, c.name AS contract_name,
     c.version AS contract_version, r.downstream_key_digest, r.digest, r.created_at
 FROM effect_broker.effect_receipts r
 JOIN effect_broker.contracts c ON c.contract_id = r.contract_id
-WHERE r.tenant_id = %(tenant_id)s::uuid AND r.effect_id = %(effect_id)s::uuid;
+WHERE r.tenant_id = %(tenant_id)s::uuid AND r.effect_id = %(effect_id)s::uuid
+UNION ALL
+SELECT t.receipt_id, t.effect_id, t.tenant_id, t.kind::text, t.source, t.reason, t.external_id, NULL, NULL,
+    t.evidence_digest, t.target_time, t.flags, c.name, c.version, t.downstream_key_digest, t.digest,
+    t.receipt_created_at
+FROM effect_broker.effect_tombstones t
+JOIN effect_broker.contracts c ON c.contract_id = t.contract_id
+WHERE t.tenant_id = %(tenant_id)s::uuid AND t.effect_id = %(effect_id)s::uuid;
+
+-- name: broken_events
+-- The database's own recomputation of the chain; the other one is in Python.
+SELECT v.sequence
+FROM (
+    SELECT e.*, coalesce(lag(e.digest) OVER w, effect_broker.first_head()) AS before, lag(e.new_status) OVER w AS was,
+        row_number() OVER w AS place
+    FROM effect_broker.effect_intents i
+    JOIN effect_broker.effect_events e ON e.effect_id = i.effect_id
+    WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid
+    WINDOW w AS (ORDER BY e.sequence)
+) v
+WHERE v.sequence <> v.place OR v.old_status IS DISTINCT FROM v.was
+    OR v.digest <> effect_broker.event_digest(
+        v.before, v.effect_id, v.sequence, v.at, v.type, v.old_status, v.new_status, v.actor, v.metadata
+    )
+ORDER BY v.sequence
+LIMIT 1;
+
+-- name: heads
+-- What the chain must end in: the live effect's head, and what its receipt was signed over.
+SELECT w.head, r.contract_id
+FROM effect_broker.effect_intents i
+LEFT JOIN effect_broker.effect_work w ON w.effect_id = i.effect_id
+LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = i.effect_id AND r.tenant_id = i.tenant_id
+WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid;

@@ -1,0 +1,350 @@
+-- What old effects leave behind: payloads are pruned, months are archived and dropped; identity never goes.
+
+-- An archived effect: enough to answer a replay, a conflict and a question for its receipt.
+CREATE TABLE effect_broker.effect_tombstones (
+    effect_id uuid NOT NULL,
+    tenant_id uuid NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    archived_at timestamptz NOT NULL,
+    contract_id integer NOT NULL,
+    version integer NOT NULL,
+    status effect_broker.effect_status NOT NULL CHECK (status IN ('succeeded', 'failed_final', 'compensated')),
+    request_hash effect_broker.sha256_digest NOT NULL,
+    operation_key varchar(255) NOT NULL,
+    downstream_key varchar(255) NOT NULL,
+    hmac_key_id varchar(64) NOT NULL,
+    requested_by varchar(1024),
+    trace_id varchar(256),
+    last_metadata varchar(65536) NOT NULL,
+    receipt_id uuid NOT NULL,
+    kind effect_broker.effect_status NOT NULL,
+    source text NOT NULL,
+    reason varchar(4096) NOT NULL,
+    external_id varchar(4096),
+    flags text[] NOT NULL,
+    target_time timestamptz,
+    receipt_created_at timestamptz NOT NULL,
+    evidence_digest effect_broker.sha256_digest,
+    downstream_key_digest bytea NOT NULL,
+    digest bytea NOT NULL,
+    head bytea NOT NULL,
+    PRIMARY KEY (tenant_id, effect_id)
+);
+
+CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON effect_broker.effect_tombstones
+    FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();
+CREATE TRIGGER untruncatable BEFORE TRUNCATE ON effect_broker.effect_tombstones
+    FOR EACH STATEMENT EXECUTE FUNCTION effect_broker.deny_change();
+
+-- Every effect that a key stands for, archived ones too.
+CREATE VIEW effect_broker.standing AS
+SELECT * FROM effect_broker.effects
+UNION ALL
+SELECT
+    t.effect_id, t.tenant_id, t.operation_key, c.tool, t.request_hash, t.contract_id, c.name, c.version,
+    c.safety::text, t.downstream_key, t.hmac_key_id, NULL, '', '', t.requested_by, t.trace_id, t.created_at,
+    t.status::text, t.version, t.updated_at, t.last_metadata, false, NULL, t.kind::text, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM effect_broker.effect_tombstones t
+JOIN effect_broker.contracts c ON c.contract_id = t.contract_id;
+
+-- One effect, by id or by key; a function, so that the server keeps the plan, which takes longer than the look itself.
+-- The key is resolved first: joined in one query, the union would be read for the whole tenant.
+CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.standing
+LANGUAGE plpgsql STABLE
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM standing e WHERE e.tenant_id = p_tenant_id AND e.effect_id = p_effect_id;
+END
+$$;
+
+CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) RETURNS SETOF effect_broker.standing
+LANGUAGE plpgsql STABLE
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_effect_id uuid;
+BEGIN
+    SELECT k.effect_id INTO v_effect_id
+    FROM effect_keys k
+    WHERE k.tenant_id = p_tenant_id AND k.key_digest = sha256(convert_to(p_operation_key, 'UTF8'));
+    RETURN QUERY SELECT * FROM look_up(p_tenant_id, v_effect_id);
+END
+$$;
+
+CREATE FUNCTION effect_broker.month_start(p_month date) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM date_trunc('month', p_month::timestamp)) * 1000)::bigint), 12, '0')
+        || repeat('0', 20))::uuid
+$$;
+
+CREATE FUNCTION effect_broker.partitioned_tables() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY['effect_intents', 'effect_attempts', 'effect_attempt_endings', 'effect_events', 'effect_receipts']
+$$;
+
+-- Make this month's partitions and the next ones. A month that effects of the default partition lie in already is left
+-- there: it stays correct, it only cannot be dropped.
+CREATE FUNCTION effect_broker.make_partitions(p_months_ahead integer) RETURNS SETOF text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET lock_timeout = '3s'
+AS $$
+DECLARE
+    v_table text;
+    v_name text;
+    v_month date;
+    v_occupied boolean;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('effect_broker.make_partitions', 0));
+    FOR v_month IN
+        SELECT (date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date
+        FROM generate_series(0, p_months_ahead) n
+    LOOP
+        FOREACH v_table IN ARRAY partitioned_tables() LOOP
+            v_name := v_table || to_char(v_month, '_YYYY_MM');
+            CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
+            EXECUTE 'SELECT EXISTS (SELECT FROM ' || quote_ident(v_table || '_default')
+                || ' WHERE effect_id >= $1 AND effect_id < $2)'
+                INTO v_occupied
+                USING month_start(v_month), month_start((v_month + interval '1 month')::date);
+            CONTINUE WHEN v_occupied;
+            -- Attached, not made in place: readers and writers go on meanwhile.
+            EXECUTE 'CREATE TABLE ' || quote_ident(v_name) || ' (LIKE ' || quote_ident(v_table)
+                || ' INCLUDING DEFAULTS INCLUDING CONSTRAINTS)';
+            EXECUTE 'ALTER TABLE ' || quote_ident(v_table) || ' ATTACH PARTITION ' || quote_ident(v_name)
+                || ' FOR VALUES FROM (' || quote_literal(month_start(v_month)) || ') TO ('
+                || quote_literal(month_start((v_month + interval '1 month')::date)) || ')';
+            EXECUTE 'CREATE TRIGGER untruncatable BEFORE TRUNCATE ON ' || quote_ident(v_name)
+                || ' FOR EACH STATEMENT EXECUTE FUNCTION deny_change()';
+            RETURN NEXT v_name;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+DO $$
+DECLARE
+    v_table text;
+BEGIN
+    FOREACH v_table IN ARRAY effect_broker.partitioned_tables() LOOP
+        EXECUTE 'CREATE TRIGGER untruncatable BEFORE TRUNCATE ON effect_broker.' || quote_ident(v_table || '_default')
+            || ' FOR EACH STATEMENT EXECUTE FUNCTION effect_broker.deny_change()';
+    END LOOP;
+END
+$$;
+
+-- Leave a tombstone of every effect of a month and detach its partitions. Refused while one of them is live or has an
+-- unanswered callback: its history is still needed. Returns how many effects were archived.
+CREATE FUNCTION effect_broker.archive_month(p_month date) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET lock_timeout = '3s'
+AS $$
+DECLARE
+    v_from uuid := month_start(p_month);
+    v_to uuid := month_start((p_month + interval '1 month')::date);
+    v_suffix text := to_char(p_month, '_YYYY_MM');
+    v_table text;
+    v_left uuid;
+    v_archived bigint;
+BEGIN
+    IF to_regclass('effect_intents' || v_suffix) IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB007', MESSAGE = 'There is no partition of this month.';
+    END IF;
+    -- No reservation of the month can begin behind the look for live effects.
+    EXECUTE 'LOCK TABLE ' || quote_ident('effect_intents' || v_suffix) || ' IN SHARE MODE';
+    SELECT w.effect_id INTO v_left FROM effect_work w WHERE w.effect_id >= v_from AND w.effect_id < v_to LIMIT 1;
+    IF v_left IS NULL THEN
+        SELECT c.effect_id INTO v_left FROM effect_callbacks c
+        WHERE c.effect_id >= v_from AND c.effect_id < v_to LIMIT 1;
+    END IF;
+    IF v_left IS NOT NULL OR v_to > month_start((clock_timestamp() AT TIME ZONE 'UTC')::date) THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB008',
+            MESSAGE = 'The month is not over: ' || coalesce('effect ' || v_left || ' is live.', 'it is the present one.');
+    END IF;
+    INSERT INTO effect_tombstones (
+        effect_id, tenant_id, created_at, updated_at, archived_at, contract_id, version, status, request_hash,
+        operation_key, downstream_key, hmac_key_id, requested_by, trace_id, last_metadata, receipt_id, kind, source,
+        reason, external_id, flags, target_time, receipt_created_at, evidence_digest, downstream_key_digest, digest,
+        head
+    )
+    SELECT e.effect_id, e.tenant_id, e.intent_created_at, e.updated_at, clock_timestamp(), e.contract_id,
+        e.shown_version, e.shown_status::effect_status, e.request_hash, e.operation_key, e.downstream_key,
+        e.hmac_key_id, e.requested_by, e.trace_id, e.last_metadata, r.receipt_id, r.kind, r.source, r.reason,
+        r.external_id, r.flags, r.target_time, r.created_at, r.evidence_digest, r.downstream_key_digest, r.digest,
+        v.digest
+    FROM effects e
+    JOIN effect_receipts r ON r.effect_id = e.effect_id
+    JOIN effect_events v ON v.effect_id = e.effect_id AND v.sequence = e.shown_version
+    WHERE e.effect_id >= v_from AND e.effect_id < v_to;
+    GET DIAGNOSTICS v_archived = ROW_COUNT;
+    FOREACH v_table IN ARRAY partitioned_tables() LOOP
+        EXECUTE 'ALTER TABLE ' || quote_ident(v_table) || ' DETACH PARTITION ' || quote_ident(v_table || v_suffix);
+        EXECUTE 'ALTER TABLE ' || quote_ident(v_table || v_suffix) || ' SET SCHEMA effect_broker_archive';
+    END LOOP;
+    RETURN v_archived;
+END
+$$;
+
+-- Drop a month that was archived; every effect in it must have its tombstone.
+CREATE FUNCTION effect_broker.drop_archived_month(p_month date) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET lock_timeout = '3s'
+AS $$
+DECLARE
+    v_suffix text := to_char(p_month, '_YYYY_MM');
+    v_table text;
+    v_missing boolean;
+BEGIN
+    IF to_regclass('effect_broker_archive.' || quote_ident('effect_intents' || v_suffix)) IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB007', MESSAGE = 'This month is not archived.';
+    END IF;
+    EXECUTE 'SELECT EXISTS (SELECT FROM effect_broker_archive.' || quote_ident('effect_intents' || v_suffix)
+        || ' i WHERE NOT EXISTS (SELECT FROM effect_tombstones t'
+        || ' WHERE t.tenant_id = i.tenant_id AND t.effect_id = i.effect_id))'
+        INTO v_missing;
+    IF v_missing THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB008', MESSAGE = 'An effect of this month has no tombstone.';
+    END IF;
+    FOREACH v_table IN ARRAY partitioned_tables() LOOP
+        EXECUTE 'DROP TABLE effect_broker_archive.' || quote_ident(v_table || v_suffix);
+    END LOOP;
+END
+$$;
+
+-- Forget the payloads of effects that ended long ago, some at a time: arguments, preview, results. What a replay or a
+-- conflict compares stays. Returns how many were pruned and where to go on; NULL at the end.
+CREATE FUNCTION effect_broker.prune_payloads(
+    p_age_ms bigint, p_after uuid, p_limit integer, OUT pruned bigint, OUT last_effect_id uuid
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+DECLARE
+    v_before timestamptz := clock_timestamp() - milliseconds(p_age_ms);
+    v_ended uuid[];
+BEGIN
+    SELECT array_agg(o.effect_id), max(o.effect_id::text)::uuid
+    INTO v_ended, last_effect_id
+    FROM (
+        SELECT r.effect_id, r.created_at
+        FROM effect_receipts r
+        WHERE r.effect_id > coalesce(p_after, '00000000-0000-0000-0000-000000000000')
+        ORDER BY r.effect_id
+        LIMIT p_limit
+    ) o;
+    UPDATE effect_intents i
+    SET arguments_ciphertext = NULL, preview = ''
+    FROM effect_receipts r
+    WHERE r.effect_id = ANY (v_ended) AND r.created_at < v_before
+        AND i.tenant_id = r.tenant_id AND i.effect_id = r.effect_id AND i.arguments_ciphertext IS NOT NULL;
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    UPDATE effect_attempt_endings n
+    SET result_ciphertext = NULL
+    FROM effect_receipts r
+    WHERE r.effect_id = ANY (v_ended) AND r.created_at < v_before
+        AND n.effect_id = r.effect_id AND n.result_ciphertext IS NOT NULL;
+    UPDATE effect_receipts r
+    SET result_ciphertext = NULL
+    WHERE r.effect_id = ANY (v_ended) AND r.created_at < v_before AND r.result_ciphertext IS NOT NULL;
+END
+$$;
+
+-- Fences settle a commit within moments; a day keeps them well past every connection.
+CREATE FUNCTION effect_broker.forget_fences(p_limit integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+DECLARE
+    v_forgotten bigint;
+BEGIN
+    DELETE FROM claim_fences f
+    WHERE f.token IN (
+        SELECT o.token FROM claim_fences o WHERE o.fenced_at < clock_timestamp() - interval '1 day'
+        ORDER BY o.fenced_at LIMIT p_limit
+    );
+    GET DIAGNOSTICS v_forgotten = ROW_COUNT;
+    RETURN v_forgotten;
+END
+$$;
+
+CREATE TYPE effect_broker.sealed_row AS (
+    place text,
+    effect_id uuid,
+    detail text,
+    tenant_id uuid,
+    ciphertext bytea,
+    data_key_id varchar
+);
+
+-- Sealed values under any key but the named one, some at a time, for sealing anew.
+CREATE FUNCTION effect_broker.sealed_under_other_keys(p_data_key_id text, p_limit integer)
+RETURNS SETOF effect_broker.sealed_row
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT * FROM (
+        SELECT 'arguments', i.effect_id, NULL::text, i.tenant_id, i.arguments_ciphertext, i.data_key_id
+        FROM effect_intents i WHERE i.data_key_id <> p_data_key_id AND i.arguments_ciphertext IS NOT NULL
+        UNION ALL
+        SELECT 'receipt', r.effect_id, NULL, r.tenant_id, r.result_ciphertext, r.data_key_id
+        FROM effect_receipts r WHERE r.data_key_id <> p_data_key_id AND r.result_ciphertext IS NOT NULL
+        UNION ALL
+        SELECT 'ending', n.effect_id, n.ordinal::text, i.tenant_id, n.result_ciphertext, n.data_key_id
+        FROM effect_attempt_endings n JOIN effect_intents i ON i.effect_id = n.effect_id
+        WHERE n.data_key_id <> p_data_key_id AND n.result_ciphertext IS NOT NULL
+        UNION ALL
+        SELECT 'resolution', d.effect_id, d.decision_id, i.tenant_id, d.sealed, d.data_key_id
+        FROM effect_resolutions d JOIN effect_intents i ON i.effect_id = d.effect_id
+        WHERE d.data_key_id <> p_data_key_id
+        UNION ALL
+        SELECT 'compensation', c.effect_id, NULL, c.tenant_id, c.reason_ciphertext, c.data_key_id
+        FROM effect_compensations c WHERE c.data_key_id <> p_data_key_id
+    ) s
+    LIMIT p_limit;
+END
+$$;
+
+-- Put a value sealed anew in the place of the one that was read; false where it changed meanwhile or was pruned.
+CREATE FUNCTION effect_broker.reseal(
+    p_old effect_broker.sealed_row, p_ciphertext bytea, p_data_key_id text
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+DECLARE
+    v_done bigint;
+BEGIN
+    CASE p_old.place
+        WHEN 'arguments' THEN
+            UPDATE effect_intents SET arguments_ciphertext = p_ciphertext, data_key_id = p_data_key_id
+            WHERE tenant_id = p_old.tenant_id AND effect_id = p_old.effect_id
+                AND arguments_ciphertext = p_old.ciphertext;
+        WHEN 'receipt' THEN
+            UPDATE effect_receipts SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
+            WHERE effect_id = p_old.effect_id AND result_ciphertext = p_old.ciphertext;
+        WHEN 'ending' THEN
+            UPDATE effect_attempt_endings SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
+            WHERE effect_id = p_old.effect_id AND ordinal = p_old.detail::integer
+                AND result_ciphertext = p_old.ciphertext;
+        WHEN 'resolution' THEN
+            UPDATE effect_resolutions SET sealed = p_ciphertext, data_key_id = p_data_key_id
+            WHERE effect_id = p_old.effect_id AND decision_id = p_old.detail AND sealed = p_old.ciphertext;
+        WHEN 'compensation' THEN
+            UPDATE effect_compensations SET reason_ciphertext = p_ciphertext, data_key_id = p_data_key_id
+            WHERE effect_id = p_old.effect_id AND reason_ciphertext = p_old.ciphertext;
+    END CASE;
+    GET DIAGNOSTICS v_done = ROW_COUNT;
+    RETURN v_done = 1;
+END
+$$;
