@@ -32,6 +32,7 @@ class Settings:
     `database_host` replaces the host that the database's secret names: a proxy stands
     before the cluster, and the credentials are the cluster's. `secrets_file` is set where
     `secrets` is `file`; `target_secrets` holds the named values where it is `env`.
+    `failpoints` names orders to stop or kill this very process, for proofs.
     """
 
     environment: str = LOCAL
@@ -48,6 +49,7 @@ class Settings:
     dispatch_queue_url: str | None = None
     reconcile_queue_url: str | None = None
     contracts: Path | None = None
+    failpoints: Path | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -64,7 +66,7 @@ class Settings:
             if name.startswith(PREFIX) and value
         }
         secrets, secrets_file = _secret_source(ours.get("SECRETS", "env"))
-        contracts = ours.get("CONTRACTS")
+        contracts, failpoints = ours.get("CONTRACTS"), ours.get("FAILPOINTS")
         settings = cls(
             environment=ours.get("ENVIRONMENT", LOCAL),
             log_level=_log_level(ours.get("LOG_LEVEL", "INFO")),
@@ -84,6 +86,7 @@ class Settings:
             dispatch_queue_url=ours.get("DISPATCH_QUEUE_URL"),
             reconcile_queue_url=ours.get("RECONCILE_QUEUE_URL"),
             contracts=Path(contracts) if contracts else None,
+            failpoints=Path(failpoints) if failpoints else None,
         )
         settings._check()
         return settings
@@ -96,6 +99,12 @@ class Settings:
             raise SettingsInvalid(
                 f"{PREFIX}KEYRING and {PREFIX}KEYRING_SECRET are both set; which one"
                 " counts would be a guess."
+            )
+        if self.failpoints and (self.environment != LOCAL or self.database_secret):
+            raise SettingsInvalid(
+                f"{PREFIX}FAILPOINTS is for proofs on a local ledger: it is refused"
+                f" unless {PREFIX}ENVIRONMENT is {LOCAL}, and with"
+                f" {PREFIX}DATABASE_SECRET."
             )
 
 

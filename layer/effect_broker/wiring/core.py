@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from effect_broker.broker.catalog import Catalog
 from effect_broker.broker.facade import EffectBroker
@@ -25,6 +25,9 @@ from effect_broker.ports import Meter, Nudger
 from effect_broker.settings import Settings
 from effect_broker.telemetry.unknown import UnknownGauges
 from effect_broker.wiring.sources import conninfo, keyring_text
+
+if TYPE_CHECKING:
+    from effect_broker.failpoints import Failpoints
 
 LAMBDA_CONNECTIONS: Final = 1
 """One connection an environment: reserved concurrency then bounds the database's."""
@@ -54,7 +57,22 @@ class Core:
     @cached_property
     def ledger(self) -> PostgresLedger:
         """The only authority."""
-        return PostgresLedger(self.connections)
+        if self.failpoints is None:
+            return PostgresLedger(self.connections)
+        from effect_broker.failpoints.ledger import FailpointLedger
+
+        return FailpointLedger(self.connections, self.failpoints)
+
+    @cached_property
+    def failpoints(self) -> Failpoints | None:
+        """Where a proof stops this process; None in production, and wherever else no
+        orders are named.
+        """
+        if self.settings.failpoints is None:
+            return None
+        from effect_broker.failpoints import Failpoints
+
+        return Failpoints.from_file(self.settings.failpoints)
 
     @cached_property
     def registry(self) -> PostgresRegistry:

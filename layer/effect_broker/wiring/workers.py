@@ -43,7 +43,12 @@ class Workers:
     @cached_property
     def adapters(self) -> Adapters:
         """Every kind of target that this process can speak to."""
-        return adapters(self._secrets, self.core.clock, watchdog=self._watchdog)
+        found = adapters(self._secrets, self.core.clock, watchdog=self._watchdog)
+        if self.core.failpoints is None:
+            return found
+        from effect_broker.failpoints.adapters import FailpointAdapters
+
+        return FailpointAdapters(found, self.core.failpoints)
 
     @cached_property
     def dispatcher(self) -> Dispatcher:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from effect_broker.domain.outcome import Ambiguous, Evidence, NotSent
 from effect_broker.ports import Clock, Deadline
 
 SEND_DEADLINE_PASSED: Final = "send_deadline_passed"
 TARGET_SCOPE_CHANGED: Final = "target_scope_changed"
+
+
+def _nothing() -> None:
+    """Do nothing: the place of a failpoint, in every process that has none."""
 
 
 class NothingSent(Exception):
@@ -44,6 +48,9 @@ class SendGate:
     only the scope counts.
     """
 
+    before_first_write: ClassVar[Callable[[], None]] = _nothing
+    """Called before an attempt's first write is judged."""
+
     def __init__(
         self,
         clock: Clock,
@@ -66,6 +73,8 @@ class SendGate:
         Raises:
             SendForbidden: saying which of the two it is.
         """
+        if self._deadline is not None and not self.opened:
+            SendGate.before_first_write()
         reason = self.refusal()
         if reason is not None:
             raise SendForbidden(reason)
