@@ -53,6 +53,12 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         2,
     ),
     Guarantee(
+        "acknowledged-is-kept",
+        "What the ledger acknowledged is there after its database was killed, and what "
+        "was open goes on.",
+        2,
+    ),
+    Guarantee(
         "same-downstream-key",
         "Every attempt of an effect carries the downstream key stored at reservation.",
         3,
@@ -169,8 +175,8 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
     ),
     Guarantee(
         "history-is-immutable",
-        "No row of history can be changed or deleted, by the application or by its owner; "
-        "corrections are new rows.",
+        "No row of history can be changed or deleted, by the application or by its "
+        "owner; corrections are new rows.",
         11,
     ),
     Guarantee(

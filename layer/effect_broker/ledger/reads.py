@@ -7,10 +7,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.domain.attempt import Attempt
+from effect_broker.domain.errors import EffectNotFound
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.receipt import Receipt
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ledger import rows
+from effect_broker.ledger.chain import first_break, receipt_digest
 from effect_broker.ledger.connection import Call, Connections, Row
 from effect_broker.ledger.queries import statements
 from effect_broker.ports import EffectQuery, Reserved, Snapshot, UnknownCount
@@ -61,6 +63,31 @@ class PostgresReads:
         """Read the terminal row of an effect."""
         found = await self._read("receipt", _effect(tenant_id, effect_id))
         return rows.receipt(found[0]) if found else None
+
+    async def verify(self, tenant_id: UUID, effect_id: UUID) -> str | None:
+        """Recompute an effect's chain here and in the database.
+
+        Returns what is broken, in one sentence; None where everything holds.
+
+        Raises:
+            EffectNotFound: no such effect for this tenant, or it is archived.
+        """
+        effect = _effect(tenant_id, effect_id)
+        events = await self.events(tenant_id, effect_id)
+        if not events:
+            raise EffectNotFound(f"There is no history of effect {effect_id}.")
+        here = first_break(events)
+        there = await self._read("broken_events", effect)
+        if here is not None or there:
+            place = here if here is not None else there[0].sequence
+            return f"The history breaks at sequence {place}."
+        heads = await self._read("heads", effect)
+        if heads[0].head not in (None, events[-1].digest):
+            return "The history does not end where the effect stands."
+        receipt = await self.receipt(tenant_id, effect_id)
+        if receipt and receipt.digest != receipt_digest(receipt, heads[0].contract_id):
+            return "The receipt does not bear its digest."
+        return None
 
     async def page(self, tenant_id: UUID, query: EffectQuery) -> Sequence[Snapshot]:
         """List effects by keyset, newest first."""

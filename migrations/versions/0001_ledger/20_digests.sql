@@ -46,6 +46,20 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     )
 $$;
 
+-- The first and the last of some ids: asked for between them, a partitioned table opens their months only.
+CREATE FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last_id uuid)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF cardinality(p_ids) = 1 THEN
+        first_id := p_ids[1];
+        last_id := first_id;
+    ELSE
+        SELECT (array_agg(i ORDER BY i))[1], (array_agg(i ORDER BY i DESC))[1] INTO first_id, last_id
+        FROM unnest(p_ids) i;
+    END IF;
+END
+$$;
+
 CREATE FUNCTION effect_broker.milliseconds(p_ms bigint) RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_ms * interval '1 millisecond'

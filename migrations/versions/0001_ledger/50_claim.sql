@@ -204,6 +204,8 @@ CREATE FUNCTION effect_broker.start_attempts(
     p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
 ) RETURNS SETOF effect_broker.claim_row
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_range record := effect_broker.id_range(p_picked);
 BEGIN
     RETURN QUERY
     WITH candidate AS MATERIALIZED (
@@ -274,6 +276,7 @@ BEGIN
         coalesce(s.scope_now, k.scope_digest)::effect_broker.sha256_digest
     FROM candidate k
     JOIN effect_broker.effect_intents i ON i.tenant_id = k.tenant_id AND i.effect_id = k.effect_id
+        AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
     LEFT JOIN started s ON s.effect_id = k.effect_id
     LEFT JOIN effect_broker.effect_key_generations g
         ON g.effect_id = k.effect_id AND g.generation = k.key_generation AND k.key_generation > 1

@@ -100,6 +100,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 AS $$
 DECLARE
     v_step finishing;
+    v_range record := id_range(ARRAY(SELECT s.effect_id FROM unnest(p_steps) s));
     v_done uuid[];
 BEGIN
     WITH gone AS (
@@ -146,6 +147,7 @@ BEGIN
             SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8')) AS key_digest
             FROM gone g
             JOIN effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
+                AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
             LEFT JOIN effect_key_generations k
                 ON k.effect_id = g.effect_id AND k.generation = g.key_generation AND g.key_generation > 1
         ) d

@@ -1,83 +1,5 @@
 -- What old effects leave behind: payloads are pruned, months are archived and dropped; identity never goes.
 
--- An archived effect: enough to answer a replay, a conflict and a question for its receipt.
-CREATE TABLE effect_broker.effect_tombstones (
-    effect_id uuid NOT NULL,
-    tenant_id uuid NOT NULL,
-    created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL,
-    archived_at timestamptz NOT NULL,
-    contract_id integer NOT NULL,
-    version integer NOT NULL,
-    status effect_broker.effect_status NOT NULL CHECK (status IN ('succeeded', 'failed_final', 'compensated')),
-    request_hash effect_broker.sha256_digest NOT NULL,
-    operation_key varchar(255) NOT NULL,
-    downstream_key varchar(255) NOT NULL,
-    hmac_key_id varchar(64) NOT NULL,
-    requested_by varchar(1024),
-    trace_id varchar(256),
-    last_metadata varchar(65536) NOT NULL,
-    receipt_id uuid NOT NULL,
-    kind effect_broker.effect_status NOT NULL,
-    source text NOT NULL,
-    reason varchar(4096) NOT NULL,
-    external_id varchar(4096),
-    flags text[] NOT NULL,
-    target_time timestamptz,
-    receipt_created_at timestamptz NOT NULL,
-    evidence_digest effect_broker.sha256_digest,
-    downstream_key_digest bytea NOT NULL,
-    digest bytea NOT NULL,
-    head bytea NOT NULL,
-    PRIMARY KEY (tenant_id, effect_id)
-);
-
-CREATE TRIGGER immutable BEFORE UPDATE OR DELETE ON effect_broker.effect_tombstones
-    FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();
-CREATE TRIGGER untruncatable BEFORE TRUNCATE ON effect_broker.effect_tombstones
-    FOR EACH STATEMENT EXECUTE FUNCTION effect_broker.deny_change();
-
--- Every effect that a key stands for, archived ones too.
-CREATE VIEW effect_broker.standing AS
-SELECT * FROM effect_broker.effects
-UNION ALL
-SELECT
-    t.effect_id, t.tenant_id, t.operation_key, c.tool, t.request_hash, t.contract_id, c.name, c.version,
-    c.safety::text, t.downstream_key, t.hmac_key_id, NULL, '', '', t.requested_by, t.trace_id, t.created_at,
-    t.status::text, t.version, t.updated_at, t.last_metadata, false, NULL, t.kind::text, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM effect_broker.effect_tombstones t
-JOIN effect_broker.contracts c ON c.contract_id = t.contract_id;
-
--- One effect, by id or by key; a function, so that the server keeps the plan, which takes longer than the look itself.
--- The key is resolved first: joined in one query, the union would be read for the whole tenant.
-CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.standing
-LANGUAGE plpgsql STABLE
-SET search_path = effect_broker, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-AS $$
-BEGIN
-    RETURN QUERY SELECT * FROM standing e WHERE e.tenant_id = p_tenant_id AND e.effect_id = p_effect_id;
-END
-$$;
-
-CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) RETURNS SETOF effect_broker.standing
-LANGUAGE plpgsql STABLE
-SET search_path = effect_broker, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-AS $$
-DECLARE
-    v_effect_id uuid;
-BEGIN
-    SELECT k.effect_id INTO v_effect_id
-    FROM effect_keys k
-    WHERE k.tenant_id = p_tenant_id AND k.key_digest = sha256(convert_to(p_operation_key, 'UTF8'));
-    RETURN QUERY SELECT * FROM look_up(p_tenant_id, v_effect_id);
-END
-$$;
-
 CREATE FUNCTION effect_broker.month_start(p_month date) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (lpad(to_hex((extract(epoch FROM date_trunc('month', p_month::timestamp)) * 1000)::bigint), 12, '0')
@@ -285,33 +207,62 @@ CREATE TYPE effect_broker.sealed_row AS (
     data_key_id varchar
 );
 
--- Sealed values under any key but the named one, some at a time, for sealing anew.
-CREATE FUNCTION effect_broker.sealed_under_other_keys(p_data_key_id text, p_limit integer)
-RETURNS SETOF effect_broker.sealed_row
+-- Whose an effect is: live, ended and archived ones each have a row that says so.
+CREATE FUNCTION effect_broker.tenant_of(p_effect_id uuid) RETURNS uuid
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(
+        (SELECT w.tenant_id FROM effect_broker.effect_work w WHERE w.effect_id = p_effect_id),
+        (SELECT r.tenant_id FROM effect_broker.effect_receipts r WHERE r.effect_id = p_effect_id),
+        (SELECT t.tenant_id FROM effect_broker.effect_tombstones t WHERE t.effect_id = p_effect_id)
+    )
+$$;
+
+-- Sealed values of one kind under any key but the named one, some at a time, along the primary key behind p_after.
+CREATE FUNCTION effect_broker.sealed_under_other_keys(
+    p_place text, p_data_key_id text, p_after effect_broker.sealed_row, p_limit integer
+) RETURNS SETOF effect_broker.sealed_row
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 AS $$
+DECLARE
+    v_tenant uuid := coalesce(p_after.tenant_id, '00000000-0000-0000-0000-000000000000');
+    v_effect uuid := coalesce(p_after.effect_id, '00000000-0000-0000-0000-000000000000');
+    v_detail text := coalesce(p_after.detail, '');
 BEGIN
-    RETURN QUERY
-    SELECT * FROM (
-        SELECT 'arguments', i.effect_id, NULL::text, i.tenant_id, i.arguments_ciphertext, i.data_key_id
-        FROM effect_intents i WHERE i.data_key_id <> p_data_key_id AND i.arguments_ciphertext IS NOT NULL
-        UNION ALL
-        SELECT 'receipt', r.effect_id, NULL, r.tenant_id, r.result_ciphertext, r.data_key_id
-        FROM effect_receipts r WHERE r.data_key_id <> p_data_key_id AND r.result_ciphertext IS NOT NULL
-        UNION ALL
-        SELECT 'ending', n.effect_id, n.ordinal::text, i.tenant_id, n.result_ciphertext, n.data_key_id
-        FROM effect_attempt_endings n JOIN effect_intents i ON i.effect_id = n.effect_id
-        WHERE n.data_key_id <> p_data_key_id AND n.result_ciphertext IS NOT NULL
-        UNION ALL
-        SELECT 'resolution', d.effect_id, d.decision_id, i.tenant_id, d.sealed, d.data_key_id
-        FROM effect_resolutions d JOIN effect_intents i ON i.effect_id = d.effect_id
-        WHERE d.data_key_id <> p_data_key_id
-        UNION ALL
-        SELECT 'compensation', c.effect_id, NULL, c.tenant_id, c.reason_ciphertext, c.data_key_id
-        FROM effect_compensations c WHERE c.data_key_id <> p_data_key_id
-    ) s
-    LIMIT p_limit;
+    CASE p_place
+        WHEN 'arguments' THEN
+            RETURN QUERY
+            SELECT p_place, i.effect_id, NULL::text, i.tenant_id, i.arguments_ciphertext, i.data_key_id
+            FROM effect_intents i
+            WHERE (i.tenant_id, i.effect_id) > (v_tenant, v_effect)
+                AND i.data_key_id <> p_data_key_id AND i.arguments_ciphertext IS NOT NULL
+            ORDER BY i.tenant_id, i.effect_id LIMIT p_limit;
+        WHEN 'receipt' THEN
+            RETURN QUERY
+            SELECT p_place, r.effect_id, NULL::text, r.tenant_id, r.result_ciphertext, r.data_key_id
+            FROM effect_receipts r
+            WHERE r.effect_id > v_effect AND r.data_key_id <> p_data_key_id AND r.result_ciphertext IS NOT NULL
+            ORDER BY r.effect_id LIMIT p_limit;
+        WHEN 'ending' THEN
+            RETURN QUERY
+            SELECT p_place, n.effect_id, n.ordinal::text, tenant_of(n.effect_id), n.result_ciphertext, n.data_key_id
+            FROM effect_attempt_endings n
+            WHERE (n.effect_id, n.ordinal) > (v_effect, coalesce(p_after.detail, '0')::integer)
+                AND n.data_key_id <> p_data_key_id AND n.result_ciphertext IS NOT NULL
+            ORDER BY n.effect_id, n.ordinal LIMIT p_limit;
+        WHEN 'resolution' THEN
+            RETURN QUERY
+            SELECT p_place, d.effect_id, d.decision_id, tenant_of(d.effect_id), d.sealed, d.data_key_id::varchar
+            FROM effect_resolutions d
+            WHERE (d.effect_id, d.decision_id) > (v_effect, v_detail) AND d.data_key_id <> p_data_key_id
+            ORDER BY d.effect_id, d.decision_id LIMIT p_limit;
+        WHEN 'compensation' THEN
+            RETURN QUERY
+            SELECT p_place, c.effect_id, NULL::text, c.tenant_id, c.reason_ciphertext, c.data_key_id::varchar
+            FROM effect_compensations c
+            WHERE c.effect_id > v_effect AND c.data_key_id <> p_data_key_id
+            ORDER BY c.effect_id LIMIT p_limit;
+    END CASE;
 END
 $$;
 

