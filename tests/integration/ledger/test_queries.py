@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -111,7 +112,7 @@ def plans(
         "SET auto_explain.log_format = json",
         "SET auto_explain.log_level = notice",
     ):
-        connection.execute(setting)  # type: ignore[arg-type]
+        connection.execute(setting.encode())
     connection.execute(statement, parameters)
     connection.execute("SELECT 1")  # ends the statement before, which then reports
     for notice in notices:
@@ -181,6 +182,8 @@ def parameters_of(store: Store, claim: Any) -> dict[str, Any]:
 
 async def test_no_statement_scans_a_table(seeded: Store, fresh_database: str) -> None:
     store = seeded
+    if not _explains_nested(fresh_database):
+        pytest.skip("this server comes without auto_explain")
     done = (await store.claims(limit=1)).claims[0]
     waiting = (await store.claims(limit=1)).claims[0]
     late = (await store.claims(limit=1)).claims[0]
@@ -204,6 +207,13 @@ async def test_no_statement_scans_a_table(seeded: Store, fresh_database: str) ->
                 connection.rollback()
             assert ran, name
             assert set(scanned(ran)) & large == set(), (name, status)
+
+
+def _explains_nested(url: str) -> bool:
+    with psycopg.connect(url) as connection, suppress(psycopg.errors.UndefinedFile):
+        connection.execute("LOAD 'auto_explain'")
+        return True
+    return False
 
 
 def _large_tables(url: str) -> set[str]:
