@@ -39,8 +39,8 @@ logs: setup ## show the logs of what runs (ARGS names one part)
 demo: setup ## kill a worker after the target committed, and watch one charge stay one charge
 	@$(PYTHON_BIN) -m examples.crash_matrix demo $(ARGS)
 
-crash-matrix: setup ## kill at every point of every safety class, and count the charges
-	@$(PYTHON_BIN) -m examples.crash_matrix matrix $(ARGS)
+crash-matrix: setup ## kill at every point of every safety class, and count the charges (QUICK=1: minutes)
+	@$(PYTHON_BIN) -m examples.crash_matrix matrix $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
 
 simulate: setup ## run seeded histories of workers, crashes and late answers
 	@$(PYTHON_BIN) -m tests.simulation $(ARGS)

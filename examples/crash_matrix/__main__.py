@@ -1,11 +1,11 @@
-"""`python -m examples.crash_matrix demo`."""
+"""`python -m examples.crash_matrix demo | matrix`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from examples.crash_matrix.demo import demo
+from examples.crash_matrix.matrix.running import add_arguments
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -13,8 +13,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.crash_matrix")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("demo", help="kill a worker after the commit, and count the charges")
-    parser.parse_args(arguments)
-    return demo()
+    add_arguments(
+        verbs.add_parser("matrix", help="kill at every point, and count the charges")
+    )
+    given = parser.parse_args(arguments)
+    if given.verb == "demo":
+        from examples.crash_matrix.demo import demo
+
+        return demo()
+    from examples.crash_matrix.matrix.running import matrix
+
+    return matrix(given)
 
 
 if __name__ == "__main__":

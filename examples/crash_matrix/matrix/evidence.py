@@ -1,0 +1,92 @@
+"""What a cell came to, read from the target's table and the ledger's rows alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from examples.crash_matrix.target.client import Charge, DemoTarget, SeenRequest
+
+EFFECTS = """
+    SELECT i.effect_id, i.operation_key, i.contract_id, i.tenant_id,
+        w.status::text AS live_status, w.claim_token, r.kind::text AS ended_as,
+        (SELECT count(*) FROM effect_broker.effect_contradictions c
+            WHERE c.effect_id = i.effect_id) AS contradictions
+    FROM effect_broker.effect_intents i
+    LEFT JOIN effect_broker.effect_work w USING (effect_id)
+    LEFT JOIN effect_broker.effect_receipts r USING (effect_id)
+"""
+ATTEMPTS = """
+    SELECT a.effect_id, a.ordinal, a.worker, a.started_at, a.send_deadline,
+        a.key_generation, n.ended_at, n.kind::text AS kind, n.late, n.reason
+    FROM effect_broker.effect_attempts a
+    LEFT JOIN effect_broker.effect_attempt_endings n USING (effect_id, ordinal)
+    ORDER BY a.effect_id, a.ordinal
+"""
+EVENTS = """
+    SELECT effect_id, sequence, type::text AS type, old_status::text AS old_status,
+        new_status::text AS new_status, actor, at, metadata, digest
+    FROM effect_broker.effect_events ORDER BY effect_id, sequence
+"""
+RECEIPTS = """
+    SELECT receipt_id, effect_id, kind::text AS kind, source, external_id, created_at
+    FROM effect_broker.effect_receipts
+"""
+HELD = "SELECT reason FROM effect_broker.ledger_control WHERE dispatch_held"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a judge looks at; rows are named tuples of the ledger's tables."""
+
+    effects: Sequence[Any] = ()
+    attempts: Sequence[Any] = ()
+    events: Sequence[Any] = ()
+    receipts: Sequence[Any] = ()
+    holds: Sequence[Any] = ()
+    charges: Sequence[Charge] = ()
+    requests: Sequence[SeenRequest] = ()
+
+    @property
+    def posts(self) -> Sequence[SeenRequest]:
+        """The requests that could have charged."""
+        return [seen for seen in self.requests if seen.method == "POST"]
+
+    @property
+    def status(self) -> str:
+        """The effect's state in the ledger; a word of its own where there is none."""
+        if len(self.effects) != 1:
+            return "none" if not self.effects else "several"
+        effect = self.effects[0]
+        return str(effect.ended_as or effect.live_status)
+
+    @property
+    def history(self) -> Sequence[str]:
+        """The types of its events, in order."""
+        return [str(event.type) for event in self.events]
+
+
+async def read_evidence(url: str, target: DemoTarget, order: str) -> Evidence:
+    """Read it all: the ledger is the cell's own, so nothing is filtered."""
+    requests = await asyncio.to_thread(target.requests, order)
+    charges = await asyncio.to_thread(target.charges, order)
+    async with await psycopg.AsyncConnection.connect(
+        url, row_factory=namedtuple_row
+    ) as reading:
+        found = [
+            await (await reading.execute(statement.encode())).fetchall()
+            for statement in (EFFECTS, ATTEMPTS, EVENTS, RECEIPTS, HELD)
+        ]
+    effects, attempts, events, receipts, holds = found
+    return Evidence(effects, attempts, events, receipts, holds, charges, requests)
+
+
+def instant(text: str) -> datetime:
+    """Read an instant as the target writes it."""
+    return datetime.fromisoformat(text)

@@ -1,0 +1,360 @@
+"""Plays a cell: brings a process to the point, disturbs it there, and lets others
+recover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from effect_broker.domain.status import TERMINAL, EffectStatus
+from effect_broker.failpoints import Act, Failpoint
+from examples.crash_matrix.matrix.cells import (
+    RESERVING,
+    Disturbance,
+    History,
+    Place,
+    Scenario,
+)
+from examples.crash_matrix.matrix.children import Child
+from examples.crash_matrix.matrix.cutting import Breach, Cut
+from examples.crash_matrix.matrix.world import POLL_SECONDS, NotPlayed, World
+
+# As contracts.toml and the broker's margin say.
+ATTEMPT_SECONDS: Final = 1.5
+LEASE_SECONDS: Final = 2.5
+SETTLEMENT_SECONDS: Final = 0.5
+MARGIN_SECONDS: Final = 1.0
+
+RECOVERY_SECONDS_MAX: Final = 45.0
+"""Far longer than any recovery takes here: whatever is not at rest by then is stuck."""
+
+AT_THE_POINT_SECONDS_MAX: Final = 30.0
+DUPLICATES: Final = 5
+NUDGES: Final = 3
+
+CUTS: Final[Mapping[Disturbance, Cut]] = {
+    Disturbance.DATABASE_CUT_BEFORE: Cut.BEFORE,
+    Disturbance.DATABASE_CUT_HALF: Cut.HALF,
+    Disturbance.DATABASE_CUT_AFTER: Cut.AFTER,
+    Disturbance.DATABASE_CUT_LATE: Cut.LATE,
+    Disturbance.TARGET_CUT_BEFORE: Cut.BEFORE,
+    Disturbance.TARGET_CUT_AFTER: Cut.AFTER,
+}
+STEPS: Final[Mapping[Place, str]] = {
+    Place.RESERVATION_COMMIT: "reserve",
+    Place.ATTEMPT_COMMIT: "claim",
+    Place.RECEIPT_COMMIT: "finish",
+    Place.LOSS_COMMIT: "defer",
+    Place.SWEEP_COMMIT: "expire_leases",
+    Place.RECONCILIATION_COMMIT: "claim_reconciliation",
+    Place.TRANSITION_COMMIT: "defer",
+}
+HOLDS: Final[Mapping[Place, str]] = {
+    Place.ANSWER_ON_THE_WAY: "post",
+    Place.PROBE_ON_THE_WAY: "lookup",
+}
+
+
+@dataclass
+class Player:
+    """Plays one cell in its world; `random` is the seed's."""
+
+    world: World
+    random: random.Random
+    _worker: Child | None = field(default=None, init=False)
+
+    async def play(self) -> None:
+        """Play until the effect is at rest and whoever was paused has come to an end.
+
+        Raises:
+            NotPlayed: the point was not reached, or something else went otherwise than
+                the cell says.
+        """
+        cell = self.world.cell
+        if cell.point not in (*RESERVING, Place.RESERVATION_COMMIT):
+            await self._submit()
+        await self._history()
+        await self._acts()[cell.disturbance]()
+        await self._rest()
+        await self._quiet()
+
+    def _acts(self) -> Mapping[Disturbance, Callable[[], Awaitable[None]]]:
+        cuts = dict.fromkeys(CUTS, self._database_cut)
+        for disturbance in (Disturbance.TARGET_CUT_BEFORE, Disturbance.TARGET_CUT_AFTER):
+            cuts[disturbance] = self._target_cut
+        return {
+            **cuts,
+            Disturbance.KILL: self._kill,
+            Disturbance.KILL_TWICE: self._kill_twice,
+            Disturbance.PAUSE: self._pause,
+            Disturbance.DUPLICATES: self._duplicates,
+            Disturbance.SECOND_WORKER: self._second_worker,
+            Disturbance.NUDGES: self._nudges,
+            Disturbance.LOST_ANSWER: self._lost_answer,
+            Disturbance.LATE_ARRIVAL: self._lost_answer,
+        }
+
+    # What came before.
+
+    async def _submit(self) -> None:
+        answers = await self.world.submitted()
+        self.world.say(f"submitted: {answers}")
+
+    async def _history(self) -> None:
+        """Bring the effect to where recovery is due."""
+        match self.world.cell.history:
+            case History.FRESH:
+                return
+            case History.WORKER_KILLED:
+                await self._first_worker_dies()
+            case History.ANSWER_LOST:
+                await self._first_answer_is_lost("drop_after_commit")
+            case History.REQUEST_LOST:
+                await self._first_answer_is_lost("drop_before_commit")
+        await self._recovery_is_due()
+
+    async def _first_worker_dies(self) -> None:
+        child = await self.world.start("dispatcher", at=Failpoint.AFTER_TARGET_COMMIT)
+        await self.world.wait_for(child.ended(), "the first worker dies")
+        self.world.say(f"{child.name} was killed with the answer in its hands")
+
+    async def _first_answer_is_lost(self, fault: str) -> None:
+        world = self.world
+        await self._fault(fault, "post")
+        child = await world.start("dispatcher")
+
+        async def lost() -> bool:
+            return await self._is(EffectStatus.OUTCOME_UNKNOWN)
+
+        await world.until(lost, "the first answer is lost")
+        child.kill()
+        world.say(f"the first attempt of {child.name} ended in {fault}")
+
+    async def _recovery_is_due(self) -> None:
+        async def due() -> bool:
+            return await self._until_due() <= 0
+
+        await self.world.until(due, "recovery is due")
+
+    async def _until_due(self) -> float:
+        snapshot = await self.world.snapshot()
+        if snapshot is None or snapshot.work is None or snapshot.work.due_at is None:
+            raise NotPlayed("the effect is not where recovery begins")
+        left = (snapshot.work.due_at - snapshot.now).total_seconds()
+        leased = snapshot.status is EffectStatus.DISPATCHING
+        return left + (MARGIN_SECONDS if leased else 0.0) + 0.05
+
+    # What is done at the point.
+
+    async def _kill(self) -> None:
+        await self._brought_to_the_point(Act.KILL)
+        await self._heal()
+
+    async def _kill_twice(self) -> None:
+        await self._brought_to_the_point(Act.KILL)
+        await self._brought_to_the_point(Act.KILL)
+        await self._heal()
+
+    async def _pause(self) -> None:
+        world = self.world
+        paused = await self._brought_to_the_point(Act.STOP)
+        stopped_at = time.monotonic()
+        await self._heal()
+        await self._rest()
+        over = LEASE_SECONDS + MARGIN_SECONDS + SETTLEMENT_SECONDS + 0.2
+        await asyncio.sleep(max(0.0, stopped_at + over - time.monotonic()))
+        world.say(f"SIGCONT {paused.name}")
+        paused.go_on()
+        await self._comes_to_an_end(paused)
+
+    async def _duplicates(self) -> None:
+        stopped = await self._brought_to_the_point(Act.STOP)
+        answers = await self.world.submitted(DUPLICATES)
+        self.world.say(f"{DUPLICATES} duplicates: {[a.get('status') for a in answers]}")
+        stopped.go_on()
+        await self._goes_on(stopped)
+
+    async def _second_worker(self) -> None:
+        stopped = await self._brought_to_the_point(Act.STOP)
+        second = await self.world.start("worker")
+        await self.world.more_passes(second, 3)
+        self.world.say(f"{second.name}, configured alike, has looked at it three times")
+        stopped.go_on()
+        await self._goes_on(stopped)
+
+    async def _nudges(self) -> None:
+        world = self.world
+        await self._brought_to_the_point(Act.KILL)
+        snapshot = await world.snapshot()
+        if snapshot is None:
+            raise NotPlayed("there is no effect to be nudged about")
+        effect = str(snapshot.intent.effect_id)
+        nudged = await world.start("nudged", "--effect", effect, "--times", str(NUDGES))
+        await world.wait_for(nudged.ended(), "the nudges are taken")
+        world.say(f"the nudge was delivered {NUDGES} times more")
+        await self._heal()
+
+    async def _lost_answer(self) -> None:
+        cell, world = self.world.cell, self.world
+        await self._fault(cell.form, "post")
+        world.say(f"the target was told: {cell.form}")
+        await self._heal()
+        await self._fault_was_used()
+
+    async def _target_cut(self) -> None:
+        cell, world = self.world.cell, self.world
+        probing = cell.point is Place.PROBE_ON_THE_WAY
+        marker = b"GET /" if probing else b"POST /"
+        world.network.order(Breach(CUTS[cell.disturbance], marker))
+        await self._heal()
+        await world.wait_until(lambda: world.network.cuts > 0, "the target is cut off")
+        world.say(f"{marker.decode()} was cut off, {CUTS[cell.disturbance]}")
+
+    async def _database_cut(self) -> None:
+        cell, world = self.world.cell, self.world
+        assert isinstance(cell.point, Place)
+        step = STEPS[cell.point]
+        if cell.form:
+            await self._fault(cell.form, "post")
+        marker = f"effect_broker.{step}(".encode()
+        world.database.order(Breach(CUTS[cell.disturbance], marker))
+        if cell.point is Place.RESERVATION_COMMIT:
+            child = await world.submit(through_proxy=True)
+            await world.wait_for(child.ended(), "the submission ends")
+            world.say(f"answered: {world.answers_of(child)}")
+        else:
+            self._worker = await world.start("worker", through_proxy=True)
+        await world.wait_until(lambda: world.database.cuts > 0, f"{step} is cut off")
+        world.say(f"the database was cut off at {step}, {CUTS[cell.disturbance]}")
+        await self._heal()
+
+    # How a process comes to the point, and what then goes on.
+
+    async def _brought_to_the_point(self, act: Act) -> Child:
+        """Start the process that the cell disturbs, and do it at the point."""
+        point, world = self.world.cell.point, self.world
+        if isinstance(point, Place):
+            child = await self._held_at_target(point, act)
+        elif point in RESERVING:
+            child = await world.submit(at=point, act=act)
+        else:
+            child = await world.start("worker", at=point, act=act)
+        arriving = child.ended() if act is Act.KILL else child.stopped_or_ended()
+        await world.wait_for(
+            arriving, f"{child.name} at {point}", seconds=AT_THE_POINT_SECONDS_MAX
+        )
+        if child.is_alive is (act is Act.KILL):
+            raise NotPlayed(f"{child.name} ended with {child.status} before {point}")
+        world.say(f"{'SIGKILL' if act is Act.KILL else 'SIGSTOP'} {child.name}: {point}")
+        await asyncio.sleep(self.random.uniform(0.0, 0.2))
+        return child
+
+    async def _held_at_target(self, place: Place, act: Act) -> Child:
+        """Let the target hold its answer, disturb whoever waits for it, and let go."""
+        world, target = self.world, self.world.grounds.target
+        order = world.order.order
+        await self._fault("hold_after_commit", HOLDS[place])
+        child = await world.start("worker")
+        try:
+            await world.at_target(
+                target.wait_held, order, seconds=AT_THE_POINT_SECONDS_MAX
+            )
+        except TimeoutError as error:
+            raise NotPlayed(str(error)) from None
+        if act is Act.KILL:
+            child.kill()
+        else:
+            child.stop()
+        await child.stopped_or_ended()
+        await world.at_target(target.release, order)
+        return child
+
+    async def _heal(self) -> None:
+        """See to it that the caller asks again and that a worker runs."""
+        if self.world.cell.point in (*RESERVING, Place.RESERVATION_COMMIT):
+            answers = await self.world.submitted()
+            self.world.say(f"the caller asks again: {answers}")
+        if self._worker is None:
+            self._worker = await self.world.start("worker")
+
+    async def _goes_on(self, stopped: Child) -> None:
+        if stopped.name.startswith("submitter"):
+            await self.world.wait_for(stopped.ended(), "the first submission ends")
+            self.world.answers_of(stopped)
+            await self._heal()
+        else:
+            self._worker = stopped
+
+    async def _comes_to_an_end(self, woken: Child) -> None:
+        """Wait until a woken process is dead, or has done whatever it still meant to."""
+        world = self.world
+        if woken.name.startswith("submitter"):
+            await world.wait_for(woken.ended(), "the woken submitter ends")
+            world.answers_of(woken)
+            return
+        await world.more_passes(woken, 2)
+        fate = "goes on" if woken.is_alive else f"has ended itself ({woken.status})"
+        world.say(f"{woken.name} {fate}")
+
+    async def _rest(self) -> None:
+        """Wait until nothing more is to be expected of the broker."""
+
+        async def rests() -> None:
+            while not await self._at_rest():
+                await self._keep_a_worker()
+                await asyncio.sleep(POLL_SECONDS * 2)
+
+        try:
+            async with asyncio.timeout(RECOVERY_SECONDS_MAX):
+                await rests()
+        except TimeoutError:
+            self.world.say(f"not at rest after {RECOVERY_SECONDS_MAX:g} s")
+
+    async def _at_rest(self) -> bool:
+        snapshot = await self.world.snapshot()
+        if snapshot is None:
+            return False
+        unsafe = self.world.cell.scenario is Scenario.C
+        unknown = snapshot.status is EffectStatus.OUTCOME_UNKNOWN
+        return snapshot.status in TERMINAL or (unsafe and unknown)
+
+    async def _keep_a_worker(self) -> None:
+        """Start a worker where the last one has ended itself, as a supervisor would."""
+        if self._worker is not None and not self._worker.is_alive:
+            self.world.say(f"{self._worker.name} has ended ({self._worker.status})")
+            self._worker = await self.world.start("worker")
+
+    async def _quiet(self) -> None:
+        """Let the workers look twice more at what is over."""
+        if self._worker is not None:
+            await self.world.more_passes(self._worker, 2)
+
+    async def _is(self, status: EffectStatus) -> bool:
+        snapshot = await self.world.snapshot()
+        return snapshot is not None and snapshot.status is status
+
+    async def _fault(self, fault: str, on: str) -> None:
+        seconds = ATTEMPT_SECONDS + 0.2
+        await self.world.at_target(
+            self.world.grounds.target.fault,
+            fault,
+            order=self.world.order.order,
+            on=on,
+            seconds=seconds,
+        )
+
+    async def _fault_was_used(self) -> None:
+        order = self.world.order.order
+
+        target = self.world.grounds.target
+
+        async def used() -> bool:
+            queued = await self.world.at_target(target.faults_left)
+            return all(left["order"] != order for left in queued)
+
+        await self.world.until(used, "the target has done what it was told")
