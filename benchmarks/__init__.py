@@ -1,0 +1,1 @@
+"""What the broker costs, beside what nobody can do without: `python -m benchmarks`."""
