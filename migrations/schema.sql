@@ -640,8 +640,13 @@ CREATE FUNCTION effect_broker.deny_against_proof() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'EB002',
-        MESSAGE = 'Proof of commit stands for effect ' || OLD.effect_id || '.';
+    IF NOT NEW.proof_committed
+        OR (NEW.status <> OLD.status AND NEW.status IN ('prepared', 'retryable', 'dispatching'))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB002',
+            MESSAGE = 'Proof of commit stands for effect ' || OLD.effect_id || '.';
+    END IF;
+    RETURN NEW;
 END
 $$;
 ALTER FUNCTION effect_broker.deny_against_proof() OWNER TO effect_broker_owner;
@@ -852,8 +857,9 @@ BEGIN
         )
         SELECT g.effect_id, g.at, (g.ending).ordinal, (g.ending).kind, false, (g.ending).final,
             (g.ending).from_key_record, (g.ending).bytes_may_have_left, (g.ending).reason, (g.ending).external_id,
-            (g.ending).data_key_id, (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
-            (g.ending).result_ciphertext
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).data_key_id END,
+            (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).result_ciphertext END
         FROM gone g
         WHERE (g.ending).ordinal IS NOT NULL
     ), receipt AS (
@@ -2574,7 +2580,7 @@ CREATE TRIGGER immutable BEFORE DELETE OR UPDATE ON effect_broker.effect_keys FO
 CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_receipts FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change_but_payload('result_ciphertext');
 CREATE TRIGGER immutable BEFORE UPDATE ON effect_broker.effect_resolutions FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change_but_payload('sealed');
 CREATE TRIGGER immutable BEFORE DELETE OR UPDATE ON effect_broker.effect_tombstones FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();
-CREATE TRIGGER proof_stands BEFORE UPDATE ON effect_broker.effect_work FOR EACH ROW WHEN ((old.proof_committed AND ((NOT new.proof_committed) OR ((new.status <> old.status) AND (new.status = ANY (ARRAY['prepared'::effect_broker.effect_status, 'retryable'::effect_broker.effect_status, 'dispatching'::effect_broker.effect_status])))))) EXECUTE FUNCTION effect_broker.deny_against_proof();
+CREATE TRIGGER proof_stands BEFORE UPDATE ON effect_broker.effect_work FOR EACH ROW WHEN (old.proof_committed) EXECUTE FUNCTION effect_broker.deny_against_proof();
 CREATE TRIGGER undeletable BEFORE DELETE ON effect_broker.effect_attempt_endings FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();
 CREATE TRIGGER undeletable BEFORE DELETE ON effect_broker.effect_compensations FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();
 CREATE TRIGGER undeletable BEFORE DELETE ON effect_broker.effect_intents FOR EACH ROW EXECUTE FUNCTION effect_broker.deny_change();

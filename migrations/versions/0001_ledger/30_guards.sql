@@ -81,17 +81,18 @@ $$;
 CREATE FUNCTION effect_broker.deny_against_proof() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'EB002',
-        MESSAGE = 'Proof of commit stands for effect ' || OLD.effect_id || '.';
+    IF NOT NEW.proof_committed
+        OR (NEW.status <> OLD.status AND NEW.status IN ('prepared', 'retryable', 'dispatching'))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'EB002',
+            MESSAGE = 'Proof of commit stands for effect ' || OLD.effect_id || '.';
+    END IF;
+    RETURN NEW;
 END
 $$;
 
 CREATE TRIGGER proof_stands BEFORE UPDATE ON effect_broker.effect_work
-    FOR EACH ROW
-    WHEN (OLD.proof_committed AND (
-        NOT NEW.proof_committed
-        OR (NEW.status <> OLD.status AND NEW.status IN ('prepared', 'retryable', 'dispatching'))
-    ))
+    FOR EACH ROW WHEN (OLD.proof_committed)
     EXECUTE FUNCTION effect_broker.deny_against_proof();
 
 CREATE FUNCTION effect_broker.deny_failure_against_proof() RETURNS trigger

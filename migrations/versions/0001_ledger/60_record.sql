@@ -91,7 +91,8 @@ END
 $$;
 
 -- Terminal transitions. Deleting the work row is the compare-and-swap; its RETURNING reads the clock with the lock held.
--- Steps come sorted by effect, so that two batches wait for each other in one order.
+-- Steps come sorted by effect, so that two batches wait for each other in one order. A result is stored once: the ending
+-- that made the receipt leaves it there.
 CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS SETOF effect_broker.step_row
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
@@ -127,8 +128,9 @@ BEGIN
         )
         SELECT g.effect_id, g.at, (g.ending).ordinal, (g.ending).kind, false, (g.ending).final,
             (g.ending).from_key_record, (g.ending).bytes_may_have_left, (g.ending).reason, (g.ending).external_id,
-            (g.ending).data_key_id, (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
-            (g.ending).result_ciphertext
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).data_key_id END,
+            (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).result_ciphertext END
         FROM gone g
         WHERE (g.ending).ordinal IS NOT NULL
     ), receipt AS (

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from effect_broker.domain.attempt import EndingKind
 from effect_broker.domain.errors import Conflict, NotFound
 from effect_broker.ids import uuid7
 from effect_broker.ledger.connection import Connections
@@ -17,6 +18,7 @@ from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.retention import Month, PostgresRetention
 from effect_broker.ports import Claim, EffectQuery
 from tests.conformance.ledgers import S, Store, lost, succeeded
+from tests.conformance.test_ledger_evidence import late
 from tests.conformance.test_ledger_operating import DECISION, resolved
 from tests.guarantees import guarantee
 
@@ -218,9 +220,13 @@ async def test_a_rotation_seals_everything_anew_and_nothing_twice(
         sealed_reason=b"why",
         data_key_id="k1",
     )
+    late_claim = await store.dispatching()
+    await store.lapse(late_claim)
+    await late(store, late_claim, EndingKind.COMMITTED)
     assert (await retention.keys_in_use())[0] == {"k1"}
     values = [value async for value in retention.sealed_under_other_keys("k2")]
     assert sorted(value.place for value in values) == [
+        "arguments",
         "arguments",
         "arguments",
         "compensation",

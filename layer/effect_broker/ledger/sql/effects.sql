@@ -9,14 +9,18 @@ SELECT e.*, greatest(clock_timestamp(), e.updated_at) AS ledger_now
 FROM effect_broker.look_up(%(tenant_id)s::uuid, %(effect_id)s::uuid) e;
 
 -- name: attempts
--- Attempts carry no tenant: the intent's row is the fence.
+-- Attempts carry no tenant: the intent's row is the fence. The result of the attempt that made the receipt stands there.
 SELECT a.effect_id, a.ordinal, a.attempt_id, a.worker, a.version, a.started_at, a.send_deadline, a.key_generation,
     a.scope_digest, n.ended_at, coalesce(n.late, false) AS late, n.kind::text AS kind, n.reason, n.final,
-    n.from_key_record, n.bytes_may_have_left, n.external_id, n.result_ciphertext, n.data_key_id, n.evidence,
+    n.from_key_record, n.bytes_may_have_left, n.external_id, coalesce(n.result_ciphertext, r.result_ciphertext)
+        AS result_ciphertext,
+    coalesce(n.data_key_id, r.data_key_id) AS data_key_id, n.evidence,
     n.request_digest, n.response_digest
 FROM effect_broker.effect_intents i
 JOIN effect_broker.effect_attempts a ON a.effect_id = i.effect_id
 LEFT JOIN effect_broker.effect_attempt_endings n ON n.effect_id = a.effect_id AND n.ordinal = a.ordinal
+LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = a.effect_id AND r.kind = 'succeeded'
+    AND n.kind = 'committed' AND NOT n.late
 WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid
 ORDER BY a.ordinal;
 
