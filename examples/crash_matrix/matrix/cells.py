@@ -208,8 +208,7 @@ def _recoveries(scenario: Scenario) -> Iterator[Cell]:
     lost = H.ANSWER_LOST if scenario is S.A else H.REQUEST_LOST
     for point in AGAIN:
         for disturbance in IN_RECOVERY:
-            # After the receipt there is nothing left at which a second one could die.
-            if (point, disturbance) != (F.AFTER_RECEIPT_COMMIT, D.KILL_TWICE):
+            if disturbance is not D.KILL_TWICE or point not in _ONCE[scenario]:
                 yield Cell(scenario, point, disturbance, lost)
     if scenario is S.B:
         for point in PROBING:
@@ -218,6 +217,13 @@ def _recoveries(scenario: Scenario) -> Iterator[Cell]:
                     yield Cell(scenario, point, disturbance, history)
         for disturbance in IN_RECOVERY:
             yield Cell(scenario, F.BEFORE_RECEIPT_COMMIT, disturbance, H.ANSWER_LOST)
+
+
+_ONCE: Final = {
+    S.A: (F.AFTER_RECEIPT_COMMIT,),
+    S.B: (P.ANSWER_ON_THE_WAY, F.AFTER_TARGET_COMMIT, F.AFTER_RECEIPT_COMMIT),
+}
+"""To where nobody comes a second time: the effect is over, or a lookup finds it."""
 
 
 def _losses(scenario: Scenario) -> Iterator[Cell]:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +28,7 @@ from examples.crash_matrix.matrix.children import Nursery
 from examples.crash_matrix.matrix.process import TENANT
 from examples.crash_matrix.target.client import DemoTarget, run_target
 
-TEMPLATE = "matrix_template"
+TEMPLATE = "template"
 CONTRACTS = Path(__file__).parent / "contracts.toml"
 # Processes are killed here, never the power: what the kernel holds is durable enough.
 SERVER_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
@@ -50,7 +51,7 @@ KEYRING = json.dumps(
 class Grounds:
     """The server, the target and the nursery, while they run."""
 
-    server: EmbeddedPostgres
+    server: Server
     target: DemoTarget
     nursery: Nursery
     folder: Path
@@ -58,40 +59,83 @@ class Grounds:
     @property
     def target_port(self) -> int:
         """Where the target listens on this machine."""
-        port = urlsplit(self.target.url).port
-        assert port is not None
-        return port
+        return _port(self.target.url)
 
     @asynccontextmanager
     async def ledger(self, name: str) -> AsyncIterator[str]:
         """Yield the URL of a ledger of one's own, set up and empty."""
-        await self._administer("CREATE DATABASE {} TEMPLATE {}", name, TEMPLATE)
-        try:
-            yield self.server.url(name)
-        finally:
-            await self._administer("DROP DATABASE {} WITH (FORCE)", name)
+        async with self.server.database(name, template=TEMPLATE) as url:
+            yield url
 
-    async def _administer(self, statement: str, *names: str) -> None:
+
+@dataclass(frozen=True)
+class Server:
+    """A database server, by the URL of a database for a role that may make others."""
+
+    url: str
+
+    @property
+    def port(self) -> int:
+        """Where it listens on this machine."""
+        return _port(self.url)
+
+    @asynccontextmanager
+    async def database(
+        self, name: str, *, template: str | None = None
+    ) -> AsyncIterator[str]:
+        """Make a database, empty or like another, and drop it at the end.
+
+        Names are this process's own: the server may have other guests.
+        """
+        mine = sql.Identifier(_mine(name))
+        make = sql.SQL("CREATE DATABASE {}").format(mine)
+        if template is not None:
+            make += sql.SQL(" TEMPLATE {}").format(sql.Identifier(_mine(template)))
+        await self._administer(make)
+        try:
+            yield urlsplit(self.url)._replace(path=f"/{_mine(name)}").geturl()
+        finally:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(mine)
+            await self._administer(drop)
+
+    async def _administer(self, statement: sql.Composed) -> None:
         async with await psycopg.AsyncConnection.connect(
-            self.server.url("postgres"), autocommit=True
+            self.url, autocommit=True
         ) as connection:
-            identifiers = map(sql.Identifier, names)
-            await connection.execute(sql.SQL(statement).format(*identifiers))
+            await connection.execute(statement)
 
 
 @asynccontextmanager
-async def grounds(folder: Path) -> AsyncIterator[Grounds]:
-    """Start everything in a folder, which is emptied first, and stop it at the end."""
+async def grounds(folder: Path, server_url: str | None = None) -> AsyncIterator[Grounds]:
+    """Start everything in a folder, which is emptied first, and stop it at the end.
+
+    With `server_url` that server is used, which must be on this machine.
+    """
     _empty(folder)
     async with AsyncExitStack() as stack:
-        server = await asyncio.to_thread(
-            EmbeddedPostgres.start, folder / "postgres", settings=SERVER_SETTINGS
-        )
-        stack.push_async_callback(asyncio.to_thread, server.stop)
+        if server_url is None:
+            own = await asyncio.to_thread(
+                EmbeddedPostgres.start, folder / "postgres", settings=SERVER_SETTINGS
+            )
+            stack.push_async_callback(asyncio.to_thread, own.stop)
+            server_url = own.url("postgres")
+        server = Server(server_url)
         target = stack.enter_context(run_target(folder / "target.sqlite"))
+        # As the contract says: the key is tied to the charge itself.
+        target.settings(key_records="commits")
         nursery = await stack.enter_async_context(Nursery.open(folder / "nursery.log"))
-        await _prepare(server.create_database(TEMPLATE))
+        await _prepare(await stack.enter_async_context(server.database(TEMPLATE)))
         yield Grounds(server, target, nursery, folder)
+
+
+def _mine(name: str) -> str:
+    return f"matrix_{os.getpid()}_{name}"
+
+
+def _port(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
 
 
 def _empty(folder: Path) -> None:

@@ -22,13 +22,14 @@ UNPROVED = """
     FROM effect_broker.effect_work w
     JOIN effect_broker.effect_attempts a USING (effect_id)
     LEFT JOIN effect_broker.effect_attempt_endings n USING (effect_id, ordinal)
-    WHERE (n.kind IS NULL AND a.started_at + %(over)s < clock_timestamp())
-        OR (n.kind = 'ambiguous' AND NOT n.late AND NOT EXISTS (
+    WHERE ((n.kind IS NULL AND a.started_at + %(over)s < clock_timestamp())
+            OR (n.kind = 'ambiguous' AND NOT n.late))
+        AND NOT EXISTS (
             SELECT FROM effect_broker.effect_events v
-            WHERE v.effect_id = a.effect_id AND v.at > n.ended_at
+            WHERE v.effect_id = a.effect_id AND v.at > coalesce(n.ended_at, a.started_at)
                 AND v.type = 'RedispatchPermitted'
                 AND v.metadata::json ->> 'reason' LIKE 'absent%%'
-        ))
+        )
 """
 
 

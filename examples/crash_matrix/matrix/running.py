@@ -24,7 +24,7 @@ from examples.crash_matrix.matrix.outcome import Outcome, play
 from examples.crash_matrix.matrix.page import written_page
 
 STATE = Path(__file__).resolve().parents[3] / ".local"
-AT_ONCE = 10
+AT_ONCE = 12
 KEPT, BROKEN, NOT_PLAYED = 0, 1, 2
 
 
@@ -68,9 +68,15 @@ class Progress:
 
 
 async def run(
-    cells: Sequence[Cell], *, seed: int, at_once: int, folder: Path, console: Console
+    cells: Sequence[Cell],
+    *,
+    seed: int,
+    at_once: int,
+    folder: Path,
+    console: Console,
+    server_url: str | None = None,
 ) -> Run:
-    """Play cells in the seed's order, `at_once` at a time."""
+    """Play cells in the seed's order, `at_once` at a time, with what `folder` holds."""
     started = time.monotonic()
     order = list(cells)
     random.Random(seed).shuffle(order)  # noqa: S311 - a seed that repeats
@@ -84,7 +90,7 @@ async def run(
             progress.tell(outcome)
             return outcome
 
-    async with grounds(folder) as here, asyncio.TaskGroup() as group:
+    async with grounds(folder, server_url) as here, asyncio.TaskGroup() as group:
         tasks = {cell: group.create_task(one(here, cell)) for cell in order}
     return Run(seed, [tasks[cell].result() for cell in cells], time.monotonic() - started)
 

@@ -221,7 +221,7 @@ async def open_world(grounds: Grounds, cell: Cell, number: int) -> AsyncIterator
     folder = grounds.folder / f"cell-{number}"
     folder.mkdir()
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(grounds.ledger(f"matrix_{number}"))
+        url = await stack.enter_async_context(grounds.ledger(f"cell_{number}"))
         environment: Mapping[str, Any] = {"database_url": url, "keyring": KEYRING}
         core = Core(Settings(**environment), NullMeter(), READY_CONNECTIONS)
         stack.push_async_callback(core.connections.close)

@@ -1,0 +1,167 @@
+"""The crash matrix in its short form: real processes, and what is left of each cell."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Mapping, Sequence
+
+import pytest
+from rich.console import Console
+
+from effect_broker.failpoints import Failpoint
+from examples.crash_matrix.matrix.cells import (
+    Cell,
+    Disturbance,
+    History,
+    Place,
+    Scenario,
+    full,
+    quick,
+)
+from examples.crash_matrix.matrix.outcome import Outcome
+from examples.crash_matrix.matrix.running import run
+from tests.guarantees import guarantee
+
+D, F, H, P = Disturbance, Failpoint, History, Place
+A, B, C = Scenario.A, Scenario.B, Scenario.C
+
+SEED = 20260114
+AT_ONCE = 12
+
+KILLED = [
+    Cell(scenario, point, D.KILL)
+    for point in (
+        F.AFTER_RESERVATION_COMMIT,
+        F.AFTER_ATTEMPT_COMMIT,
+        P.ANSWER_ON_THE_WAY,
+        F.BEFORE_RECEIPT_COMMIT,
+    )
+    for scenario in Scenario
+]
+KILLED_IN_RECOVERY = [
+    Cell(A, F.IN_REDISPATCH, D.KILL_TWICE, H.ANSWER_LOST),
+    Cell(B, F.IN_REDISPATCH, D.KILL_TWICE, H.REQUEST_LOST),
+    Cell(B, F.IN_PROBE, D.KILL_TWICE, H.REQUEST_LOST),
+    Cell(B, F.BETWEEN_PROBE_AND_TRANSITION, D.KILL_TWICE, H.ANSWER_LOST),
+    *(Cell(s, F.BEFORE_SWEEP_COMMIT, D.KILL_TWICE, H.WORKER_KILLED) for s in Scenario),
+]
+PAUSED = [Cell(scenario, F.BEFORE_SOCKET_WRITE, D.PAUSE) for scenario in Scenario]
+LOST = [
+    Cell(scenario, P.ANSWER_ON_THE_WAY, D.LOST_ANSWER, form="hold_after_commit")
+    for scenario in Scenario
+]
+DOUBLED = [
+    Cell(scenario, point, disturbance)
+    for scenario, point in ((A, F.AFTER_ATTEMPT_COMMIT), (C, P.ANSWER_ON_THE_WAY))
+    for disturbance in (D.DUPLICATES, D.SECOND_WORKER, D.NUDGES)
+]
+CUT = [
+    Cell(C, P.RESERVATION_COMMIT, D.DATABASE_CUT_AFTER),
+    Cell(C, P.ATTEMPT_COMMIT, D.DATABASE_CUT_HALF),
+    Cell(C, P.ATTEMPT_COMMIT, D.DATABASE_CUT_LATE),
+    Cell(B, P.RECEIPT_COMMIT, D.DATABASE_CUT_BEFORE),
+    Cell(A, P.RECEIPT_COMMIT, D.DATABASE_CUT_AFTER),
+]
+ALL = [*KILLED, *KILLED_IN_RECOVERY, *PAUSED, *LOST, *DOUBLED, *CUT]
+
+Played = Mapping[Cell, Outcome]
+
+
+def each(cells: Sequence[Cell]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cell", cells, ids=[cell.name for cell in cells])
+
+
+@pytest.fixture(scope="module")
+def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """Play every cell of this file, many at once."""
+    console = Console(file=io.StringIO())
+    folder = tmp_path_factory.mktemp("matrix") / "grounds"
+    found = asyncio.run(
+        run(
+            ALL,
+            seed=SEED,
+            at_once=AT_ONCE,
+            folder=folder,
+            console=console,
+            server_url=postgres,
+        )
+    )
+    return {outcome.cell: outcome for outcome in found.outcomes}
+
+
+def held(outcome: Outcome) -> str:
+    """Say what the cell came to, once every judge is content."""
+    story = "\n".join(f"{line.at:.3f} {line.who}: {line.text}" for line in outcome.story)
+    assert outcome.unplayed is None, f"{outcome.unplayed}\n{story}"
+    assert outcome.broken == (), story
+    return outcome.evidence.status
+
+
+@guarantee("expired-lease-is-unknown", "same-downstream-key", "unsafe-at-most-once")
+@each(KILLED)
+def test_a_worker_killed_anywhere_leaves_one_charge_or_says_that_it_does_not_know(
+    played: Played, cell: Cell
+) -> None:
+    unknown = cell.scenario is C and cell.point is not F.AFTER_RESERVATION_COMMIT
+    assert held(played[cell]) == ("outcome_unknown" if unknown else "succeeded")
+
+
+@guarantee("reconcilable-probes-first", "negative-waits-for-settlement")
+@each(KILLED_IN_RECOVERY)
+def test_recovery_killed_twice_at_one_point_goes_on_from_there(
+    played: Played, cell: Cell
+) -> None:
+    expected = "outcome_unknown" if cell.scenario is C else "succeeded"
+    assert held(played[cell]) == expected
+
+
+@guarantee("send-deadline-holds", "fenced-answer-is-evidence")
+@each(PAUSED)
+def test_a_worker_that_wakes_after_its_deadline_sends_nothing(
+    played: Played, cell: Cell
+) -> None:
+    status = held(played[cell])
+    found = played[cell].evidence
+    # Whoever woke sent nothing: what was sent, others sent.
+    assert len(found.posts) == len(found.attempts) - 1
+    late = next(attempt for attempt in found.attempts if attempt.ordinal == 1)
+    assert (late.kind, late.late) in {("not_sent", True), (None, None)}
+    if cell.scenario is not C:
+        assert status == "succeeded"
+
+
+@guarantee("lost-answer-is-unknown", "unknowns-are-listed")
+@each(LOST)
+def test_a_lost_answer_without_a_crash_is_never_a_second_charge(
+    played: Played, cell: Cell
+) -> None:
+    status = held(played[cell])
+    assert "OutcomeLost" in played[cell].evidence.history
+    assert status == ("outcome_unknown" if cell.scenario is C else "succeeded")
+
+
+@guarantee("one-intent-per-key", "replay-answers-the-same")
+@each(DOUBLED)
+def test_duplicates_second_workers_and_repeated_nudges_send_nothing_more(
+    played: Played, cell: Cell
+) -> None:
+    held(played[cell])
+    if cell.disturbance is not D.NUDGES:
+        assert len(played[cell].evidence.posts) == 1
+
+
+@guarantee("confirmed-before-sent", "every-transition-is-a-swap")
+@each(CUT)
+def test_a_commit_of_unknown_outcome_is_settled_and_not_guessed(
+    played: Played, cell: Cell
+) -> None:
+    held(played[cell])
+
+
+def test_the_full_matrix_plays_every_failpoint_and_every_disturbance() -> None:
+    assert {cell.point for cell in full()} == {*Failpoint, *Place}
+    assert {cell.disturbance for cell in full()} == {*Disturbance}
+    assert {*quick()} < {*full()}
+    assert {*ALL} <= {*full()}
+    assert {cell.point for cell in quick()} >= {*Failpoint}
