@@ -22,7 +22,12 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import namedtuple_row
 
-from effect_broker.domain.errors import LedgerUnavailable, NotFound, SchemaMismatch
+from effect_broker.domain.errors import (
+    InvalidRequest,
+    LedgerUnavailable,
+    NotFound,
+    SchemaMismatch,
+)
 
 Connection = AsyncConnection[Any]
 Row = Any
@@ -173,6 +178,8 @@ async def _run(connection: Connection, call: Call) -> list[Row]:
             await connection.close()
             raise ConnectionLost("The connection to the ledger broke.") from error
         raise LedgerUnavailable("The ledger refused to work.") from error
+    except errors.StringDataRightTruncation as error:
+        raise InvalidRequest("A text is longer than the ledger keeps.") from error
     except psycopg.Error as error:
         if error.sqlstate == _UNKNOWN_PARTY:
             raise NotFound(

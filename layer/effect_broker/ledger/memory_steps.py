@@ -37,6 +37,8 @@ class MemorySteps:
 
     async def record(self, steps: Sequence[Step]) -> Sequence[StepResult]:
         """Write decided transitions; a lost claim leaves its ending as late evidence."""
+        if len({step.effect_id for step in steps}) < len(steps):
+            raise ValueError("A batch holds one step of an effect.")
         return [self._record(step) for step in steps]
 
     async def resolve(self, step: Step, resolution: Resolution) -> StepResult:

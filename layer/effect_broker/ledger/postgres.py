@@ -139,6 +139,8 @@ class PostgresLedger(PostgresReads, PostgresOperating):
             LedgerUnavailable: it is not known what was written; repeat the same steps.
         """
         results: dict[UUID, StepResult] = {}
+        if len({step.effect_id for step in steps}) < len(steps):
+            raise ValueError("A batch holds one step of an effect.")
         ordered = sorted(steps, key=lambda step: step.effect_id)
         terminal = [step for step in ordered if step.transition.new in TERMINAL]
         live = [step for step in ordered if step.transition.new not in TERMINAL]
@@ -224,7 +226,7 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         try:
             return await self._once(name, parameters)
         except ConnectionLost:
-            return await self._once("confirm_claim", {"token": token})
+            return await self._again("confirm_claim", {"token": token})
 
     async def _results(
         self, steps: Sequence[Step], found: Sequence[Row]

@@ -9,8 +9,10 @@ from uuid import UUID
 
 from effect_broker.domain.attempt import Attempt, AttemptEnding, EndingKind
 from effect_broker.domain.canonical import canonical
+from effect_broker.domain.errors import InvalidJson
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import Intent
+from effect_broker.domain.outcome import Evidence
 from effect_broker.domain.receipt import Receipt, ReceiptDraft, ReceiptKind, ReceiptSource
 from effect_broker.domain.resolution import SendRefusal
 from effect_broker.domain.status import EffectStatus, EventType
@@ -303,7 +305,6 @@ def _ending(step: Step) -> str | None:
     ending, tried = step.transition.ending, step.attempt
     if ending is None or tried is None:
         return None
-    evidence = None if ending.evidence is None else canonical(dict(ending.evidence))
     return row(
         tried.ordinal,
         tried.attempt_id,
@@ -315,11 +316,21 @@ def _ending(step: Step) -> str | None:
         prose(ending.reason),
         ending.external_id,
         ending.data_key_id,
-        None if evidence is None else evidence.decode(),
+        _evidence(ending.evidence),
         ending.request_digest,
         ending.response_digest,
         ending.result_ciphertext,
     )
+
+
+def _evidence(found: Evidence | None) -> str | None:
+    """Write evidence; what is no JSON must not lose the outcome that it came with."""
+    if found is None:
+        return None
+    try:
+        return canonical(dict(found)).decode()
+    except InvalidJson as error:
+        return canonical({"unstorable_evidence": error.message}).decode()
 
 
 def prose(text: str) -> str:

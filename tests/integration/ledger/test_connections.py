@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, timedelta
 from uuid import uuid4
 
@@ -11,12 +12,25 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from effect_broker.domain.errors import LedgerUnavailable, SchemaMismatch
+from effect_broker.domain.attempt import EndingKind
+from effect_broker.domain.errors import (
+    InvalidRequest,
+    LedgerUnavailable,
+    SchemaMismatch,
+)
 from effect_broker.embedded import EmbeddedPostgres
 from effect_broker.ledger.connection import Call, Connections
 from effect_broker.ledger.operating import SchemaState
 from effect_broker.ledger.postgres import PostgresLedger
-from tests.conformance.ledgers import MARGIN, Store, lost, postgres_store, succeeded
+from effect_broker.ports import StepStatus
+from tests.conformance.ledgers import (
+    MARGIN,
+    Store,
+    ending,
+    lost,
+    postgres_store,
+    succeeded,
+)
 from tests.guarantees import guarantee
 from tests.integration.ledger.proxy import proxy_before
 
@@ -216,3 +230,29 @@ async def _active(url: str) -> bool:
             " AND state = 'active'"
         )
         return await found.fetchone() is not None
+
+
+async def test_a_text_too_long_is_refused_and_stores_nothing(store: Store) -> None:
+    intent = store.intent(requested_by="x" * 2000)
+    with pytest.raises(InvalidRequest):
+        await store.reserve(intent)
+    assert await store.ledger.find(store.tenant_id, intent.operation_key) is None
+
+
+async def test_evidence_that_is_no_json_does_not_lose_the_outcome(store: Store) -> None:
+    claim = await store.dispatching()
+    odd = ending(EndingKind.AMBIGUOUS, evidence={"seen": object(), "nan": float("nan")})
+    written = lost(claim)
+    arrow = replace(written.transition, ending=odd)
+    (result,) = await store.ledger.record([replace(written, transition=arrow)])
+    assert result.status is StepStatus.APPLIED
+    (attempt,) = await store.ledger.attempts(store.tenant_id, claim.work.effect_id)
+    assert attempt.ending is not None
+    assert attempt.ending.evidence is not None
+    assert list(attempt.ending.evidence) == ["unstorable_evidence"]
+
+
+async def test_a_batch_holds_one_step_of_an_effect(store: Store) -> None:
+    claim = await store.dispatching()
+    with pytest.raises(ValueError, match="one step of an effect"):
+        await store.ledger.record([lost(claim), succeeded(claim)])

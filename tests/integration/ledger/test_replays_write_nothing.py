@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import psycopg
 import pytest
@@ -15,7 +16,9 @@ from tests.conformance.ledgers import Store, succeeded
 from tests.guarantees import guarantee
 
 
-def write_ahead_bytes(url: str, statement: bytes, parameters: dict[str, object]) -> int:
+def write_ahead_bytes(
+    url: str, statement: bytes, parameters: Mapping[str, object]
+) -> int:
     """Run a statement and return how much log it wrote, asserting that it took no id."""
     with psycopg.connect(url) as connection:
         for _ in range(3):  # the first run may set hint bits of what others wrote
