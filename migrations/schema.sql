@@ -337,6 +337,7 @@ CREATE FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit integer
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_obstacle text;
@@ -364,7 +365,8 @@ BEGIN
         WHERE c.contract_id = ANY (p_contract_ids)
             AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
             AND (p_unsafe_limit > 0 OR c.safety <> 'unsafe')
-    ) t;
+    ) t
+    WHERE o.singleton;
     IF v_obstacle IS NOT NULL THEN
         RETURN NEXT obstacle_row(v_obstacle);
         RETURN;
@@ -404,6 +406,7 @@ CREATE FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, 
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_fitting integer[] := p_contract_ids;
@@ -521,6 +524,7 @@ CREATE FUNCTION effect_broker.confirm_claim(p_token uuid) RETURNS SETOF effect_b
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_held uuid[];
@@ -597,6 +601,7 @@ CREATE FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) RETURNS SE
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     s deferral;
@@ -736,6 +741,7 @@ CREATE FUNCTION effect_broker.due_tenants(p_lane smallint, p_due_from timestamp 
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -777,6 +783,7 @@ CREATE FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint)
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -827,6 +834,7 @@ CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS 
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_step finishing;
@@ -1293,6 +1301,7 @@ CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURN
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 BEGIN
     RETURN QUERY SELECT * FROM standing_of(p_tenant_id, p_effect_id);
@@ -1307,6 +1316,7 @@ CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_effect_id uuid;
@@ -1434,6 +1444,7 @@ CREATE FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) RETUR
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -1697,6 +1708,7 @@ CREATE FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_m
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 BEGIN
     PERFORM FROM effect_work w
@@ -1750,6 +1762,7 @@ CREATE FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[]) RETU
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_intent new_intent;
@@ -1796,6 +1809,7 @@ CREATE FUNCTION effect_broker.reserve_leased(p_intent effect_broker.new_intent, 
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_row claim_row;
@@ -1813,7 +1827,8 @@ BEGIN
                 AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
         )
     INTO STRICT v_free
-    FROM ledger_control o;
+    FROM ledger_control o
+    WHERE o.singleton;
     v_row.disposition := 'reserved';
     INSERT INTO effect_keys (tenant_id, key_digest, effect_id)
     VALUES (p_intent.tenant_id, sha256(convert_to(p_intent.operation_key, 'UTF8')), p_intent.effect_id)

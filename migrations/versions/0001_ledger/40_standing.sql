@@ -123,7 +123,7 @@ CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURN
 LANGUAGE plpgsql STABLE ROWS 1
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 BEGIN
     RETURN QUERY SELECT * FROM standing_of(p_tenant_id, p_effect_id);
@@ -134,7 +134,7 @@ CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text
 LANGUAGE plpgsql STABLE ROWS 1
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_effect_id uuid;

@@ -71,7 +71,7 @@ CREATE FUNCTION effect_broker.due_tenants(
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -310,7 +310,7 @@ CREATE FUNCTION effect_broker.claim(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_obstacle text;
@@ -338,7 +338,8 @@ BEGIN
         WHERE c.contract_id = ANY (p_contract_ids)
             AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
             AND (p_unsafe_limit > 0 OR c.safety <> 'unsafe')
-    ) t;
+    ) t
+    WHERE o.singleton;
     IF v_obstacle IS NOT NULL THEN
         RETURN NEXT obstacle_row(v_obstacle);
         RETURN;
@@ -379,7 +380,7 @@ CREATE FUNCTION effect_broker.reserve_leased(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_row claim_row;
@@ -397,7 +398,8 @@ BEGIN
                 AND (p_budget_ms IS NULL OR c.attempt_ms + p_margin_ms <= p_budget_ms)
         )
     INTO STRICT v_free
-    FROM ledger_control o;
+    FROM ledger_control o
+    WHERE o.singleton;
     v_row.disposition := 'reserved';
     INSERT INTO effect_keys (tenant_id, key_digest, effect_id)
     VALUES (p_intent.tenant_id, sha256(convert_to(p_intent.operation_key, 'UTF8')), p_intent.effect_id)
@@ -456,7 +458,7 @@ CREATE FUNCTION effect_broker.confirm_claim(p_token uuid) RETURNS SETOF effect_b
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_held uuid[];
@@ -482,7 +484,7 @@ CREATE FUNCTION effect_broker.claim_reconciliation(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_fitting integer[] := p_contract_ids;
@@ -549,7 +551,7 @@ CREATE FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_m
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 BEGIN
     PERFORM FROM effect_work w
@@ -570,7 +572,7 @@ RETURNS TABLE (tenant_id uuid, effect_id uuid, status text, safety text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -619,7 +621,7 @@ CREATE FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) RETUR
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();

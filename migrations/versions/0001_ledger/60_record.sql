@@ -97,7 +97,7 @@ CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS 
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_step finishing;
@@ -192,7 +192,7 @@ CREATE FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) RETURNS SE
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     s deferral;
