@@ -45,8 +45,8 @@ crash-matrix: setup ## kill at every point of every safety class, and count the 
 simulate: setup ## run seeded histories of workers, crashes and late answers
 	@$(PYTHON_BIN) -m tests.simulation $(ARGS)
 
-bench: setup ## measure against a bare durable insert on this machine
-	@$(PYTHON_BIN) -m benchmarks $(ARGS)
+bench: setup ## measure against a bare durable insert on this machine (QUICK=1: two minutes)
+	@$(PYTHON_BIN) -m benchmarks $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
 
 test: setup ## run the tests (EFFECT_BROKER_TEST_POSTGRES=16 for the other server)
 	@$(PYTHON_BIN) -m pytest -n $(WORKERS) --dist loadfile --durations 15 $(ARGS)

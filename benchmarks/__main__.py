@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only NAME …] [--json PATH] [--plot PATH]`."""
+"""`python -m benchmarks [--quick] [--only NAME …]`: measure, print, keep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         cases = chosen(options.only)
-        server = Server(LOCAL / f"bench-{os.getpid()}")
+        server = Server(
+            LOCAL / f"bench-{os.getpid()}", commit_delay_milliseconds=options.commit_delay
+        )
     except (ValueError, EmbeddedPostgresError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
@@ -110,6 +112,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help="rows, or how they start"
+    )
+    parser.add_argument(
+        "--commit-delay",
+        type=float,
+        default=0,
+        metavar="MS",
+        help="make each commit slower by this, as on a disk behind a network",
     )
     parser.add_argument("--json", type=Path, default=LOCAL / "bench.json")
     parser.add_argument("--plot", type=Path, default=LOCAL / "bench.svg")

@@ -49,12 +49,20 @@ class Place:
 
 
 class Server:
-    """One server in one folder, both gone at the end."""
+    """One server in one folder, both gone at the end.
 
-    def __init__(self, folder: Path) -> None:
+    `commit_delay_milliseconds` makes every flush of the log that much slower, as on a
+    disk behind a network.
+    """
+
+    def __init__(self, folder: Path, *, commit_delay_milliseconds: float = 0) -> None:
         self._folder = folder
         self._numbers = count(1)
-        self._postgres = EmbeddedPostgres.start(folder, settings=SETTINGS)
+        delay = {
+            "commit_delay": str(round(commit_delay_milliseconds * 1000)),
+            "commit_siblings": "0",
+        }
+        self._postgres = EmbeddedPostgres.start(folder, settings=SETTINGS | delay)
         self._template = self._make_template()
 
     def close(self) -> None:

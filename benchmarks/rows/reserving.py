@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from benchmarks.arithmetic import Measured, against
 from benchmarks.bench import Bench
 from benchmarks.clients import Call, Clients
 from benchmarks.floor import bare
+from benchmarks.server import query
 from benchmarks.steps import Steps
 from benchmarks.wal import WalMeter
-from effect_broker.ledger.connection import Call as LedgerCall
+from effect_broker.domain.intent import Intent
 from effect_broker.ledger.connection import Connections
+from effect_broker.ledger.postgres import PostgresLedger
 
 AT_ONCE: Final = 1000
 SAME_KEY_CONNECTIONS: Final = 100
@@ -82,14 +84,44 @@ def repeated_wal(*, drift: bool) -> Callable[[Bench], Awaitable[Measured]]:
 
 async def same_key_time(bench: Bench) -> Measured:
     """Compare a thousand reservations of one key with a thousand of distinct keys."""
-    ours, floor, _ = await _thousand(bench)
+    with bench.server.place() as place:
+        connections = Connections(place.url, limit=SAME_KEY_CONNECTIONS)
+        steps = Steps(place)
+
+        async def one_key() -> float:
+            key = steps.intent().operation_key
+            return await _at_once(connections, [steps.intent(key) for _ in _thousand()])
+
+        async def distinct_keys() -> float:
+            return await _at_once(connections, [steps.intent() for _ in _thousand()])
+
+        ours, floor = await bench.take_turns([one_key, distinct_keys])
+        await connections.close()
     return against(ours, floor)
 
 
 async def same_key_created(bench: Bench) -> Measured:
     """Count the effects that a thousand reservations of one key make."""
-    _, _, created = await _thousand(bench)
-    return Measured(max(created))
+    with bench.server.place() as place:
+        connections = Connections(place.url, limit=SAME_KEY_CONNECTIONS)
+        steps = Steps(place)
+        key = steps.intent().operation_key
+        await _at_once(connections, [steps.intent(key) for _ in _thousand()])
+        await connections.close()
+        stored = query(place.url, "SELECT count(*) FROM effect_broker.effect_intents")
+    return Measured(int(stored[0][0]))
+
+
+def _thousand() -> range:
+    return range(AT_ONCE)
+
+
+async def _at_once(connections: Connections, intents: Sequence[Intent]) -> float:
+    """Reserve all at once, and return the seconds for each."""
+    ledger = PostgresLedger(connections)
+    begun = time.perf_counter()
+    await asyncio.gather(*(ledger.reserve([intent]) for intent in intents))
+    return (time.perf_counter() - begun) / len(intents)
 
 
 def _again(busy: Clients, steps: Steps, *, drift: bool) -> Callable[[], Call]:
@@ -108,33 +140,3 @@ def _again(busy: Clients, steps: Steps, *, drift: bool) -> Callable[[], Call]:
         return steps.reserve(repeat)
 
     return call
-
-
-def _for_ledger(call: Call) -> LedgerCall:
-    return LedgerCall(call.statement, dict(call.parameters))
-
-
-async def _thousand(bench: Bench) -> tuple[list[float], list[float], list[int]]:
-    with bench.server.place() as place:
-        connections = Connections(place.url, limit=SAME_KEY_CONNECTIONS)
-        steps = Steps(place)
-        created: list[int] = []
-
-        async def at_once(*, one_key: bool) -> float:
-            key = steps.intent().operation_key
-            calls = [
-                _for_ledger(steps.reserve(steps.intent(key if one_key else None)))
-                for _ in range(AT_ONCE)
-            ]
-            begun = time.perf_counter()
-            found = await asyncio.gather(*(connections.fetch(call) for call in calls))
-            taken = time.perf_counter() - begun
-            if one_key:
-                created.append(sum(rows[0].created for rows in found))
-            return taken / AT_ONCE
-
-        ours, floor = await bench.take_turns(
-            [lambda: at_once(one_key=True), lambda: at_once(one_key=False)]
-        )
-        await connections.close()
-    return ours, floor, created
