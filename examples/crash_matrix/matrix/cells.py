@@ -240,7 +240,7 @@ def _losses(scenario: Scenario) -> Iterator[Cell]:
         history = H.ANSWER_LOST if scenario is S.A else H.REQUEST_LOST
         yield Cell(scenario, P.ANSWER_ON_THE_WAY, D.LOST_ANSWER, history, form=form)
     if scenario is S.B:
-        for history in (H.ANSWER_LOST, H.REQUEST_LOST):
+        for history in (H.ANSWER_LOST, H.REQUEST_LOST, H.WORKER_KILLED):
             yield Cell(scenario, P.PROBE_ON_THE_WAY, D.TARGET_CUT_BEFORE, history)
             yield Cell(scenario, P.PROBE_ON_THE_WAY, D.TARGET_CUT_AFTER, history)
 

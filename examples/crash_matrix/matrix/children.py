@@ -77,13 +77,14 @@ class Nursery:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, log: Path) -> AsyncIterator[Nursery]:
+    async def open(cls, log: Path, mutant: str | None) -> AsyncIterator[Nursery]:
         """Run a nursery; every process that it made is gone when the block ends."""
         with log.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "examples.crash_matrix.matrix.nursery",
+                *([mutant] if mutant else []),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -123,12 +124,21 @@ class Nursery:
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            news = json.loads(line)
-            if "id" in news:
-                self._children[news["pid"]] = Child("", news["pid"])
-                self._asked.pop(news["id"]).set_result(news["pid"])
-            else:
-                self._children[news["pid"]].hear(news)
-        for born in self._asked.values():
-            born.set_exception(RuntimeError("the nursery has ended; its log says why"))
+        try:
+            async for line in self._process.stdout:
+                self._hear(json.loads(line))
+        finally:
+            # Whoever still waits would wait for ever.
+            for child in self._children.values():
+                child.hear({"ended": -9 if child.is_alive else child.status})
+            for born in self._asked.values():
+                born.cancel()
+
+    def _hear(self, news: Mapping[str, Any]) -> None:
+        if "id" not in news:
+            self._children[news["pid"]].hear(news)
+            return
+        self._children[news["pid"]] = Child("", news["pid"])
+        born = self._asked.pop(news["id"])
+        if not born.done():
+            born.set_result(news["pid"])

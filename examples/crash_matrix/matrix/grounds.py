@@ -6,11 +6,12 @@ import asyncio
 import base64
 import hashlib
 import json
-import os
+import secrets
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,6 +33,9 @@ TEMPLATE = "template"
 CONTRACTS = Path(__file__).parent / "contracts.toml"
 # Processes are killed here, never the power: what the kernel holds is durable enough.
 SERVER_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
+
+
+_migrating = threading.Lock()
 
 
 def _key(name: str) -> str:
@@ -70,9 +74,13 @@ class Grounds:
 
 @dataclass(frozen=True)
 class Server:
-    """A database server, by the URL of a database for a role that may make others."""
+    """A database server, by the URL of a database for a role that may make others.
+
+    Names of what is made here are this object's own: the server may have other guests.
+    """
 
     url: str
+    prefix: str = field(default_factory=lambda: f"matrix_{secrets.token_hex(4)}")
 
     @property
     def port(self) -> int:
@@ -83,20 +91,20 @@ class Server:
     async def database(
         self, name: str, *, template: str | None = None
     ) -> AsyncIterator[str]:
-        """Make a database, empty or like another, and drop it at the end.
-
-        Names are this process's own: the server may have other guests.
-        """
-        mine = sql.Identifier(_mine(name))
+        """Make a database, empty or like another, and drop it at the end."""
+        mine = sql.Identifier(self._mine(name))
         make = sql.SQL("CREATE DATABASE {}").format(mine)
         if template is not None:
-            make += sql.SQL(" TEMPLATE {}").format(sql.Identifier(_mine(template)))
+            make += sql.SQL(" TEMPLATE {}").format(sql.Identifier(self._mine(template)))
         await self._administer(make)
         try:
-            yield urlsplit(self.url)._replace(path=f"/{_mine(name)}").geturl()
+            yield urlsplit(self.url)._replace(path=f"/{self._mine(name)}").geturl()
         finally:
             drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(mine)
             await self._administer(drop)
+
+    def _mine(self, name: str) -> str:
+        return f"{self.prefix}_{name}"
 
     async def _administer(self, statement: sql.Composed) -> None:
         async with await psycopg.AsyncConnection.connect(
@@ -106,10 +114,13 @@ class Server:
 
 
 @asynccontextmanager
-async def grounds(folder: Path, server_url: str | None = None) -> AsyncIterator[Grounds]:
+async def grounds(
+    folder: Path, server_url: str | None = None, *, mutant: str | None = None
+) -> AsyncIterator[Grounds]:
     """Start everything in a folder, which is emptied first, and stop it at the end.
 
-    With `server_url` that server is used, which must be on this machine.
+    With `server_url` that server is used, which must be on this machine. A mutant is
+    planted in every process of the broker.
     """
     _empty(folder)
     async with AsyncExitStack() as stack:
@@ -123,13 +134,10 @@ async def grounds(folder: Path, server_url: str | None = None) -> AsyncIterator[
         target = stack.enter_context(run_target(folder / "target.sqlite"))
         # As the contract says: the key is tied to the charge itself.
         target.settings(key_records="commits")
-        nursery = await stack.enter_async_context(Nursery.open(folder / "nursery.log"))
+        log = folder / "nursery.log"
+        nursery = await stack.enter_async_context(Nursery.open(log, mutant))
         await _prepare(await stack.enter_async_context(server.database(TEMPLATE)))
         yield Grounds(server, target, nursery, folder)
-
-
-def _mine(name: str) -> str:
-    return f"matrix_{os.getpid()}_{name}"
 
 
 def _port(url: str) -> int:
@@ -146,9 +154,15 @@ def _empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
+def _upgrade(url: str) -> None:
+    """Migrate one after the other: Alembic keeps its context in one place."""
+    with _migrating:
+        upgrade(url)
+
+
 async def _prepare(url: str) -> None:
     """Bring the template to the schema, with the tenant and the contracts in it."""
-    await asyncio.to_thread(upgrade, url)
+    await asyncio.to_thread(_upgrade, url)
     settings = Settings(database_url=url, keyring=KEYRING)
     core = Core(settings, NullMeter())
     try:

@@ -18,12 +18,15 @@ from typing import Any
 
 from effect_broker.failpoints import adapters, ledger  # noqa: F401 - imported once, here
 from examples.crash_matrix.matrix import process
+from examples.crash_matrix.matrix.mutants import plant
 
 PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Serve until stdin ends."""
+    """Serve until stdin ends; an argument names a mutant to be planted first."""
+    for name in sys.argv[1:]:
+        plant(name)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

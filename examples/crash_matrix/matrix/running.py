@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from rich.table import Table
 
 from examples.crash_matrix.matrix.cells import Cell, full, quick
 from examples.crash_matrix.matrix.grounds import Grounds, grounds
+from examples.crash_matrix.matrix.mutants import MUTANTS
 from examples.crash_matrix.matrix.outcome import Outcome, play
 from examples.crash_matrix.matrix.page import written_page
 
@@ -75,6 +77,7 @@ async def run(
     folder: Path,
     console: Console,
     server_url: str | None = None,
+    mutant: str | None = None,
 ) -> Run:
     """Play cells in the seed's order, `at_once` at a time, with what `folder` holds."""
     started = time.monotonic()
@@ -90,7 +93,10 @@ async def run(
             progress.tell(outcome)
             return outcome
 
-    async with grounds(folder, server_url) as here, asyncio.TaskGroup() as group:
+    async with (
+        grounds(folder, server_url, mutant=mutant) as here,
+        asyncio.TaskGroup() as group,
+    ):
         tasks = {cell: group.create_task(one(here, cell)) for cell in order}
     return Run(seed, [tasks[cell].result() for cell in cells], time.monotonic() - started)
 
@@ -154,6 +160,17 @@ def write(found: Run, state: Path) -> None:
 
 def matrix(arguments: argparse.Namespace) -> int:
     """Run the verb and return the exit status."""
+    STATE.mkdir(exist_ok=True)
+    with (STATE / "crash-matrix.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("crash-matrix: another run of this checkout is under way\n")
+            return NOT_PLAYED
+        return _matrix(arguments)
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
     console = Console(highlight=False)
     cells = _chosen(arguments)
     seed = arguments.seed
@@ -167,9 +184,11 @@ def matrix(arguments: argparse.Namespace) -> int:
             at_once=arguments.at_once,
             folder=STATE / "crash-matrix",
             console=console,
+            mutant=arguments.mutant,
         )
     )
-    write(found, STATE)
+    if arguments.mutant is None:
+        write(found, STATE)
     wide = Console(highlight=False, width=max(console.width, 140))
     wide.print(table(found))
     return verdict(found, console)
@@ -199,9 +218,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=random.SystemRandom().randrange(10**6)
     )
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="cells at a time")
+    parser.add_argument(
+        "--mutant", choices=list(MUTANTS), help="plant a fault, and play what catches it"
+    )
     parser.add_argument("--only", default="", help="cells whose name holds this text")
 
 
 def _chosen(arguments: argparse.Namespace) -> Sequence[Cell]:
+    if arguments.mutant:
+        return [MUTANTS[arguments.mutant].caught_by]
     cells = quick() if arguments.quick else full()
     return [cell for cell in cells if arguments.only in cell.name]
