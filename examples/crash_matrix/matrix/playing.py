@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from effect_broker.domain.status import TERMINAL, EffectStatus
 from effect_broker.failpoints import Act, Failpoint
@@ -54,9 +54,10 @@ STEPS: Final[Mapping[Place, str]] = {
     Place.RECONCILIATION_COMMIT: "claim_reconciliation",
     Place.TRANSITION_COMMIT: "defer",
 }
-HOLDS: Final[Mapping[Place, str]] = {
-    Place.ANSWER_ON_THE_WAY: "post",
-    Place.PROBE_ON_THE_WAY: "lookup",
+HOLDS: Final[Mapping[Place, tuple[str, str]]] = {
+    Place.REQUEST_ON_THE_WAY: ("hold_before_commit", "post"),
+    Place.ANSWER_ON_THE_WAY: ("hold_after_commit", "post"),
+    Place.PROBE_ON_THE_WAY: ("hold_after_commit", "lookup"),
 }
 
 
@@ -103,7 +104,7 @@ class Player:
 
     async def _submit(self) -> None:
         answers = await self.world.submitted()
-        self.world.say(f"submitted: {answers}")
+        self.world.say(f"submitted: {_told(answers)}")
 
     async def _history(self) -> None:
         """Bring the effect to where recovery is due."""
@@ -175,7 +176,7 @@ class Player:
     async def _duplicates(self) -> None:
         stopped = await self._brought_to_the_point(Act.STOP)
         answers = await self.world.submitted(DUPLICATES)
-        self.world.say(f"{DUPLICATES} duplicates: {[a.get('status') for a in answers]}")
+        self.world.say(f"{DUPLICATES} duplicates at once: {_told(answers)}")
         stopped.go_on()
         await self._goes_on(stopped)
 
@@ -226,7 +227,7 @@ class Player:
         if cell.point is Place.RESERVATION_COMMIT:
             child = await world.submit(through_proxy=True)
             await world.wait_for(child.ended(), "the submission ends")
-            world.say(f"answered: {world.answers_of(child)}")
+            world.say(f"answered: {_told(world.answers_of(child))}")
         else:
             self._worker = await world.start("worker", through_proxy=True)
         await world.wait_until(lambda: world.database.cuts > 0, f"{step} is cut off")
@@ -255,10 +256,10 @@ class Player:
         return child
 
     async def _held_at_target(self, place: Place, act: Act) -> Child:
-        """Let the target hold its answer, disturb whoever waits for it, and let go."""
+        """Let the target hold what is on its way, disturb whoever waits, and let go."""
         world, target = self.world, self.world.grounds.target
         order = world.order.order
-        await self._fault("hold_after_commit", HOLDS[place])
+        await self._fault(*HOLDS[place])
         child = await world.start("worker")
         try:
             await world.at_target(
@@ -278,7 +279,7 @@ class Player:
         """See to it that the caller asks again and that a worker runs."""
         if self.world.cell.point in (*RESERVING, Place.RESERVATION_COMMIT):
             answers = await self.world.submitted()
-            self.world.say(f"the caller asks again: {answers}")
+            self.world.say(f"the caller asks again: {_told(answers)}")
         if self._worker is None:
             self._worker = await self.world.start("worker")
 
@@ -358,3 +359,14 @@ class Player:
             return all(left["order"] != order for left in queued)
 
         await self.world.until(used, "the target has done what it was told")
+
+
+def _told(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Say what a caller was told, without the ids."""
+    told = [
+        f"{'new' if answer['created'] else 'a replay'}, {answer['status']}"
+        if "effect_id" in answer
+        else "the ledger cannot be reached; the same key may be tried again"
+        for answer in answers
+    ]
+    return "; ".join(told) or "nothing"
