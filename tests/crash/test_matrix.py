@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -20,7 +23,7 @@ from examples.crash_matrix.matrix.cells import (
     quick,
 )
 from examples.crash_matrix.matrix.outcome import Outcome
-from examples.crash_matrix.matrix.running import run
+from examples.crash_matrix.matrix.running import Run, run, verdict, write
 from tests.guarantees import guarantee
 
 D, F, H, P = Disturbance, Failpoint, History, Place
@@ -73,11 +76,11 @@ def each(cells: Sequence[Cell]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
+def finished(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Play every cell of this file, many at once."""
     console = Console(file=io.StringIO())
     folder = tmp_path_factory.mktemp("matrix") / "grounds"
-    found = asyncio.run(
+    return asyncio.run(
         run(
             ALL,
             seed=SEED,
@@ -87,7 +90,11 @@ def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
             server_url=postgres,
         )
     )
-    return {outcome.cell: outcome for outcome in found.outcomes}
+
+
+@pytest.fixture(scope="module")
+def played(finished: Run) -> Played:
+    return {outcome.cell: outcome for outcome in finished.outcomes}
 
 
 def held(outcome: Outcome) -> str:
@@ -165,3 +172,35 @@ def test_the_full_matrix_plays_every_failpoint_and_every_disturbance() -> None:
     assert {*quick()} < {*full()}
     assert {*ALL} <= {*full()}
     assert {cell.point for cell in quick()} >= {*Failpoint}
+
+
+def test_the_report_has_a_row_and_a_timeline_for_each_cell(
+    finished: Run, tmp_path: Path
+) -> None:
+    write(finished, tmp_path)
+    document = json.loads((tmp_path / "crash-matrix.json").read_text())
+    assert document["seed"] == SEED
+    assert [
+        (row["scenario"], row["failpoint"], row["disturbance"], row["holds"])
+        for row in document["rows"]
+    ] == [(cell.scenario, cell.point, cell.disturbance, True) for cell in ALL]
+    for row in document["rows"]:
+        assert row["charges"] == 1 or (row["scenario"], row["charges"]) == ("C", 0)
+        assert row["receipts"] == (row["status"] == "succeeded")
+    page = (tmp_path / "crash-matrix.html").read_text()
+    assert page.count("<details ") == page.count("EffectReserved") == len(ALL)
+    assert "src=" not in page
+    assert "href=" not in page
+
+
+def test_a_broken_promise_is_named_and_ends_the_run_with_1(
+    finished: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = replace(finished.outcomes[0], broken=("2 charges",))
+    lie = replace(finished, outcomes=[first, *finished.outcomes[1:]])
+    assert verdict(finished, Console(file=io.StringIO())) == 0
+    assert verdict(lie, Console(file=io.StringIO())) == 1
+    assert f"{first.cell.name}: 2 charges" in capsys.readouterr().err
+    unplayed = replace(finished.outcomes[0], unplayed="nobody came")
+    nothing = replace(finished, outcomes=[unplayed])
+    assert verdict(nothing, Console(file=io.StringIO())) == 2

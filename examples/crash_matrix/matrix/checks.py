@@ -14,10 +14,10 @@ from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.ledger.chain import FIRST_HEAD, event_digest
 from examples.crash_matrix.matrix.cells import Scenario
 from examples.crash_matrix.matrix.evidence import Evidence, instant
+from examples.crash_matrix.matrix.times import LEASE_SECONDS, SETTLEMENT_SECONDS
 
-# As contracts.toml says.
-LEASE: Final = timedelta(seconds=2.5)
-SETTLEMENT: Final = timedelta(seconds=0.5)
+LEASE: Final = timedelta(seconds=LEASE_SECONDS)
+SETTLEMENT: Final = timedelta(seconds=SETTLEMENT_SECONDS)
 
 # The target writes an arrival down once the whole request is read, and this machine is
 # busy with other cells: the byte that counts left earlier.

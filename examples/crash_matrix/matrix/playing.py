@@ -12,23 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from effect_broker.domain.status import TERMINAL, EffectStatus
-from effect_broker.failpoints import Act, Failpoint
+from effect_broker.failpoints import Act
 from examples.crash_matrix.matrix.cells import (
     RESERVING,
     Disturbance,
-    History,
     Place,
     Scenario,
 )
 from examples.crash_matrix.matrix.children import Child
 from examples.crash_matrix.matrix.cutting import Breach, Cut
+from examples.crash_matrix.matrix.histories import bring_about
+from examples.crash_matrix.matrix.times import (
+    LEASE_SECONDS,
+    MARGIN_SECONDS,
+    SETTLEMENT_SECONDS,
+)
 from examples.crash_matrix.matrix.world import POLL_SECONDS, NotPlayed, World
-
-# As contracts.toml and the broker's margin say.
-ATTEMPT_SECONDS: Final = 1.5
-LEASE_SECONDS: Final = 2.5
-SETTLEMENT_SECONDS: Final = 0.5
-MARGIN_SECONDS: Final = 1.0
 
 RECOVERY_SECONDS_MAX: Final = 45.0
 """Far longer than any recovery takes here: whatever is not at rest by then is stuck."""
@@ -79,7 +78,7 @@ class Player:
         cell = self.world.cell
         if cell.point not in (*RESERVING, Place.RESERVATION_COMMIT):
             await self._submit()
-        await self._history()
+        await bring_about(self.world)
         await self._acts()[cell.disturbance]()
         await self._rest()
         await self._quiet()
@@ -105,50 +104,6 @@ class Player:
     async def _submit(self) -> None:
         answers = await self.world.submitted()
         self.world.say(f"submitted: {_told(answers)}")
-
-    async def _history(self) -> None:
-        """Bring the effect to where recovery is due."""
-        match self.world.cell.history:
-            case History.FRESH:
-                return
-            case History.WORKER_KILLED:
-                await self._first_worker_dies()
-            case History.ANSWER_LOST:
-                await self._first_answer_is_lost("drop_after_commit")
-            case History.REQUEST_LOST:
-                await self._first_answer_is_lost("drop_before_commit")
-        await self._recovery_is_due()
-
-    async def _first_worker_dies(self) -> None:
-        child = await self.world.start("dispatcher", at=Failpoint.AFTER_TARGET_COMMIT)
-        await self.world.wait_for(child.ended(), "the first worker dies")
-        self.world.say(f"{child.name} was killed with the answer in its hands")
-
-    async def _first_answer_is_lost(self, fault: str) -> None:
-        world = self.world
-        await self._fault(fault, "post")
-        child = await world.start("dispatcher")
-
-        async def lost() -> bool:
-            return await self._is(EffectStatus.OUTCOME_UNKNOWN)
-
-        await world.until(lost, "the first answer is lost")
-        child.kill()
-        world.say(f"the first attempt of {child.name} ended in {fault}")
-
-    async def _recovery_is_due(self) -> None:
-        async def due() -> bool:
-            return await self._until_due() <= 0
-
-        await self.world.until(due, "recovery is due")
-
-    async def _until_due(self) -> float:
-        snapshot = await self.world.snapshot()
-        if snapshot is None or snapshot.work is None or snapshot.work.due_at is None:
-            raise NotPlayed("the effect is not where recovery begins")
-        left = (snapshot.work.due_at - snapshot.now).total_seconds()
-        leased = snapshot.status is EffectStatus.DISPATCHING
-        return left + (MARGIN_SECONDS if leased else 0.0) + 0.05
 
     # What is done at the point.
 
@@ -202,7 +157,7 @@ class Player:
 
     async def _lost_answer(self) -> None:
         cell, world = self.world.cell, self.world
-        await self._fault(cell.form, "post")
+        await world.fault(cell.form, "post")
         world.say(f"the target was told: {cell.form}")
         await self._heal()
         await self._fault_was_used()
@@ -221,7 +176,7 @@ class Player:
         assert isinstance(cell.point, Place)
         step = STEPS[cell.point]
         if cell.form:
-            await self._fault(cell.form, "post")
+            await world.fault(cell.form, "post")
         marker = f"effect_broker.{step}(".encode()
         world.database.order(Breach(CUTS[cell.disturbance], marker))
         if cell.point is Place.RESERVATION_COMMIT:
@@ -259,7 +214,7 @@ class Player:
         """Let the target hold what is on its way, disturb whoever waits, and let go."""
         world, target = self.world, self.world.grounds.target
         order = world.order.order
-        await self._fault(*HOLDS[place])
+        await world.fault(*HOLDS[place])
         child = await world.start("worker")
         try:
             await world.at_target(
@@ -334,20 +289,6 @@ class Player:
         """Let the workers look twice more at what is over."""
         if self._worker is not None:
             await self.world.more_passes(self._worker, 2)
-
-    async def _is(self, status: EffectStatus) -> bool:
-        snapshot = await self.world.snapshot()
-        return snapshot is not None and snapshot.status is status
-
-    async def _fault(self, fault: str, on: str) -> None:
-        seconds = ATTEMPT_SECONDS + 0.2
-        await self.world.at_target(
-            self.world.grounds.target.fault,
-            fault,
-            order=self.world.order.order,
-            on=on,
-            seconds=seconds,
-        )
 
     async def _fault_was_used(self) -> None:
         order = self.world.order.order

@@ -23,6 +23,7 @@ from examples.crash_matrix.matrix.children import Child
 from examples.crash_matrix.matrix.cutting import Proxy, proxy_before
 from examples.crash_matrix.matrix.grounds import KEYRING, Grounds
 from examples.crash_matrix.matrix.process import TENANT
+from examples.crash_matrix.matrix.times import ATTEMPT_SECONDS
 from examples.crash_matrix.user import Order
 
 POLL_SECONDS = 0.1
@@ -196,6 +197,19 @@ class World:
                 return await event
         except TimeoutError:
             raise NotPlayed(f"not within {seconds:g} s: {what}") from None
+
+    async def fault(self, fault: str, on: str) -> None:
+        """Queue a fault of the target for the order's next request.
+
+        Where it is a delay, the caller has given up by then, and settlement is not over.
+        """
+        await self.at_target(
+            self.grounds.target.fault,
+            fault,
+            order=self.order.order,
+            on=on,
+            seconds=ATTEMPT_SECONDS + 0.2,
+        )
 
     async def at_target(self, call: Callable[..., T], *given: Any, **named: Any) -> T:
         """Ask the target's control surface, beside the loop."""

@@ -1,0 +1,8 @@
+"""The matrix's own times, as `contracts.toml` and the broker's margin say."""
+
+from typing import Final
+
+ATTEMPT_SECONDS: Final = 1.5
+LEASE_SECONDS: Final = 2.5
+SETTLEMENT_SECONDS: Final = 0.5
+MARGIN_SECONDS: Final = 1.0
