@@ -63,7 +63,9 @@ class ConnectionLost(LedgerUnavailable):
 
 
 class Call(NamedTuple):
-    """One statement with its parameters: one round trip, at most one commit."""
+    """One statement that returns rows, with its parameters: one round trip, at most one
+    commit.
+    """
 
     statement: bytes
     parameters: dict[str, Any]
@@ -158,7 +160,8 @@ class Connections:
             )
         except psycopg.OperationalError as error:
             raise LedgerUnavailable("The ledger cannot be reached.") from error
-        connection.adapters.register_loader("timestamptz", _UtcLoader)
+        if connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
+            connection.adapters.register_loader("timestamptz", _UtcLoader)
         return connection
 
 
@@ -166,7 +169,7 @@ async def _run(connection: Connection, call: Call) -> list[Row]:
     try:
         async with connection.cursor(binary=True) as cursor:
             await cursor.execute(call.statement, call.parameters)
-            return await cursor.fetchall() if cursor.description else []
+            return await cursor.fetchall()
     except (*_ROLLED_BACK, *_NOT_THE_WRITER):
         raise
     except _OTHER_SCHEMA as error:
@@ -212,7 +215,7 @@ async def _answers(connection: Connection) -> bool:
 
 
 class _UtcLoader(Loader):
-    """Reads instants as UTC, whatever the session's zone."""
+    """Reads instants as UTC where the session keeps another zone."""
 
     format = Format.BINARY
     _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -26,6 +27,10 @@ TENANTS_AT_ONCE: Final = 16
 READ_AGAIN_SECONDS: Final = 2.0
 LOOK_BACK: Final = timedelta(minutes=1)
 """How far behind the oldest work seen a commit may still surface."""
+
+LOOK_BACK_EFFECTS: Final = 1000
+"""No further back than this many claimed effects: under somebody's old snapshot each of
+them is still looked at."""
 
 FULL_LOOK_SECONDS: Final = 10.0
 """Work that was left behind (locked, or not for this process then) is found this late."""
@@ -56,7 +61,8 @@ class Turns:
         self._start = 0
         self._read_at = float("-inf")
         self._full_look_at = float("-inf")
-        self._oldest_due: datetime | None = None
+        self._seen: deque[tuple[datetime, int]] = deque()
+        self._seen_effects = 0
 
     async def next(self, *, named: bool) -> Turn:
         """Return the next turn; a claim of named effects needs none."""
@@ -64,8 +70,8 @@ class Turns:
             return Turn(None, None)
         now = self._monotonic()
         due_from = None
-        if now - self._full_look_at < FULL_LOOK_SECONDS and self._oldest_due is not None:
-            due_from = self._oldest_due - LOOK_BACK
+        if self._seen and now - self._full_look_at < FULL_LOOK_SECONDS:
+            due_from = self._watermark()
         else:
             self._full_look_at = now
         if now - self._read_at >= READ_AGAIN_SECONDS:
@@ -77,7 +83,23 @@ class Turns:
         """Learn from a claim's answer: the next one starts behind the tenants served."""
         if found and turn.tenants is not None and found[0].oldest_due_at is not None:
             self._start += len({row.tenant_id for row in found})
-            self._oldest_due = found[0].oldest_due_at
+            self._remember(found[0].oldest_due_at, len(found))
+
+    def forget(self) -> None:
+        """Look at everything next: instants were moved, as only a test does."""
+        self._full_look_at = float("-inf")
+
+    def _remember(self, oldest_due_at: datetime, effects: int) -> None:
+        self._seen.append((oldest_due_at, effects))
+        self._seen_effects += effects
+        while self._seen_effects - self._seen[0][1] >= LOOK_BACK_EFFECTS:
+            self._seen_effects -= self._seen.popleft()[1]
+
+    def _watermark(self) -> datetime:
+        latest = self._seen[-1][0] - LOOK_BACK
+        if self._seen_effects < LOOK_BACK_EFFECTS:
+            return latest
+        return max(latest, self._seen[0][0])
 
     def _in_turn(self) -> list[UUID]:
         if not self._tenants:

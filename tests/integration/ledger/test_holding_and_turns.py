@@ -16,6 +16,7 @@ from effect_broker.ledger.connection import Call, Connections
 from effect_broker.ledger.fairness import (
     FULL_LOOK_SECONDS,
     LOOK_BACK,
+    LOOK_BACK_EFFECTS,
     READ_AGAIN_SECONDS,
     TENANTS_AT_ONCE,
     Turns,
@@ -109,6 +110,17 @@ async def test_turns_look_back_a_little_and_now_and_then_at_everything() -> None
     assert (await turns.next(named=False)).due_from is None
 
 
+async def test_a_busy_process_looks_back_over_few_effects() -> None:
+    turns = Turns(FakeConnections([uuid4()]), 0)  # type: ignore[arg-type]
+    turn = await turns.next(named=False)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for second in range(30):
+        batch = [FoundWork(uuid4(), start + timedelta(seconds=second))] * 100
+        turns.took(turn, batch)
+    looks = await turns.next(named=False)
+    assert looks.due_from == start + timedelta(seconds=30 - LOOK_BACK_EFFECTS // 100)
+
+
 async def test_a_nudge_needs_no_turn() -> None:
     connections = FakeConnections([])
     turns = Turns(connections, 0)  # type: ignore[arg-type]
@@ -118,7 +130,9 @@ async def test_a_nudge_needs_no_turn() -> None:
     assert (await turns.next(named=False)).due_from is None
 
 
-async def test_work_that_surfaces_behind_the_last_look_is_found(store: Store) -> None:
+async def test_work_that_surfaces_behind_the_last_look_is_found(
+    store: Store, fresh_database: str
+) -> None:
     assert isinstance(store.ledger, PostgresLedger)
     time = [0.0]
     store.ledger._turns[0] = Turns(
@@ -126,7 +140,10 @@ async def test_work_that_surfaces_behind_the_last_look_is_found(store: Store) ->
     )
     await store.ledger.reserve([store.intent() for _ in range(3)])
     assert len((await store.claims(limit=2)).claims) == 2
-    await store.pass_time(2 * LOOK_BACK)
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute(
+            "UPDATE effect_broker.effect_work SET due_at = due_at - %s", [2 * LOOK_BACK]
+        )
     assert (await store.claims()).claims == []
     time[0] += FULL_LOOK_SECONDS
     assert len((await store.claims()).claims) == 1
