@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -204,7 +205,7 @@ class Player:
         await world.wait_for(
             arriving, f"{child.name} at {point}", seconds=AT_THE_POINT_SECONDS_MAX
         )
-        if child.is_alive is (act is Act.KILL):
+        if child.status != (-signal.SIGKILL if act is Act.KILL else None):
             raise NotPlayed(f"{child.name} ended with {child.status} before {point}")
         world.say(f"{'SIGKILL' if act is Act.KILL else 'SIGSTOP'} {child.name}: {point}")
         await asyncio.sleep(self.random.uniform(0.0, 0.2))
@@ -291,9 +292,7 @@ class Player:
             await self.world.more_passes(self._worker, 2)
 
     async def _fault_was_used(self) -> None:
-        order = self.world.order.order
-
-        target = self.world.grounds.target
+        order, target = self.world.order.order, self.world.grounds.target
 
         async def used() -> bool:
             queued = await self.world.at_target(target.faults_left)

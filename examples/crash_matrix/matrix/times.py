@@ -4,5 +4,5 @@ from typing import Final
 
 ATTEMPT_SECONDS: Final = 1.5
 LEASE_SECONDS: Final = 2.5
-SETTLEMENT_SECONDS: Final = 0.5
+SETTLEMENT_SECONDS: Final = 1.0
 MARGIN_SECONDS: Final = 1.0

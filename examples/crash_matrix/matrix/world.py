@@ -23,7 +23,7 @@ from examples.crash_matrix.matrix.children import Child
 from examples.crash_matrix.matrix.cutting import Proxy, proxy_before
 from examples.crash_matrix.matrix.grounds import KEYRING, Grounds
 from examples.crash_matrix.matrix.process import TENANT
-from examples.crash_matrix.matrix.times import ATTEMPT_SECONDS
+from examples.crash_matrix.matrix.times import ATTEMPT_SECONDS, SETTLEMENT_SECONDS
 from examples.crash_matrix.user import Order
 
 POLL_SECONDS = 0.1
@@ -201,14 +201,15 @@ class World:
     async def fault(self, fault: str, on: str) -> None:
         """Queue a fault of the target for the order's next request.
 
-        Where it is a delay, the caller has given up by then, and settlement is not over.
+        Where it is a delay, it ends long after the caller has given up, and just before
+        the settlement bound is over.
         """
         await self.at_target(
             self.grounds.target.fault,
             fault,
             order=self.order.order,
             on=on,
-            seconds=ATTEMPT_SECONDS + 0.2,
+            seconds=ATTEMPT_SECONDS + SETTLEMENT_SECONDS - 0.2,
         )
 
     async def at_target(self, call: Callable[..., T], *given: Any, **named: Any) -> T:
