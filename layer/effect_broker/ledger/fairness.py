@@ -87,7 +87,8 @@ class Turns:
 
     def forget(self) -> None:
         """Look at everything next: instants were moved, as only a test does."""
-        self._full_look_at = float("-inf")
+        self._seen.clear()
+        self._seen_effects = 0
 
     def _remember(self, oldest_due_at: datetime, effects: int) -> None:
         self._seen.append((oldest_due_at, effects))
