@@ -23,6 +23,8 @@ class PostgresRegistry:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        # Documents are immutable and their digest is their identity.
+        self._read: dict[bytes, EffectContract] = {}
 
     async def tenant(
         self, *, slug: str | None = None, tenant_id: UUID | None = None
@@ -135,16 +137,21 @@ class PostgresRegistry:
         return PublishedContract(row.contract_id, contract, digest, True), row.created
 
     async def contracts(self) -> Sequence[PublishedContract]:
-        """Return every published contract."""
+        """Return every published contract; a document that was read before is kept."""
         return [
             PublishedContract(
                 row.contract_id,
-                EffectContract.from_document(row.document),
+                self._contract(row.digest, row.document),
                 row.digest,
                 row.active,
             )
             for row in await self._call("contracts")
         ]
+
+    def _contract(self, digest: bytes, document: bytes) -> EffectContract:
+        if digest not in self._read:
+            self._read[digest] = EffectContract.from_document(document)
+        return self._read[digest]
 
     async def _call(self, statement: str, /, **parameters: Any) -> list[Row]:
         return await self._connections.fetch_again(Call(_SQL[statement], parameters))
