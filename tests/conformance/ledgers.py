@@ -318,12 +318,9 @@ def postgres_store(url: str, connections: Connections) -> Store:
     """Return a store in which time passes by moving live instants into the past."""
     moves = ", ".join(f"{name} = {name} - %(by)s" for name in INSTANTS)
     statement = f"UPDATE effect_broker.effect_work SET {moves}".encode()
-    ledger = PostgresLedger(connections)
 
     async def pass_time(by: timedelta) -> None:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as session:
             await session.execute(statement, {"by": by})
-        for turns in ledger._turns.values():
-            turns.forget()
 
-    return Store(ledger, PostgresRegistry(connections), pass_time)
+    return Store(PostgresLedger(connections), PostgresRegistry(connections), pass_time)

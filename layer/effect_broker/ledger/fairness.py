@@ -81,14 +81,14 @@ class Turns:
 
     def took(self, turn: Turn, found: Sequence[Row]) -> None:
         """Learn from a claim's answer: the next one starts behind the tenants served."""
-        if found and turn.tenants is not None and found[0].oldest_due_at is not None:
+        if turn.tenants is None:
+            return
+        if not found and turn.due_from is not None:
+            # Nothing new: the next look has the time to go through what was left behind.
+            self._full_look_at = float("-inf")
+        elif found and found[0].oldest_due_at is not None:
             self._start += len({row.tenant_id for row in found})
             self._remember(found[0].oldest_due_at, len(found))
-
-    def forget(self) -> None:
-        """Look at everything next: instants were moved, as only a test does."""
-        self._seen.clear()
-        self._seen_effects = 0
 
     def _remember(self, oldest_due_at: datetime, effects: int) -> None:
         self._seen.append((oldest_due_at, effects))
