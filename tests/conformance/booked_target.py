@@ -92,6 +92,8 @@ class BookedTarget:
                     + text
                 )
                 await writer.drain()
+                if status == 411:
+                    return
 
     def answer(
         self, method: str, target: str, fields: dict[str, str], body: bytes
@@ -100,6 +102,8 @@ class BookedTarget:
         if method == "GET":
             asked = parse_qs(parts.query).get("reference", [""])[0]
             return 200, {"data": [c for c in self.charges if c["reference"] == asked]}
+        if "content-length" not in fields:
+            return 411, {"error": {"code": "length_required"}}
         key = fields.get("idempotency-key", "").strip('"')
         if not (key and self.honours_keys):
             return self._commit(key, body)
