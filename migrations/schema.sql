@@ -996,6 +996,51 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.possible_work(p_status effect_broker.effect_status, p_lane smallint, p_claim_token uuid, p_due_at timestamp with time zone, p_attempts integer, p_unproven integer, p_proven_through integer, p_unknown_since timestamp with time zone, p_settlement_at timestamp with time zone, p_proof_committed boolean) OWNER TO effect_broker_owner;
+CREATE TABLE effect_broker.effect_work (
+    effect_id uuid NOT NULL,
+    tenant_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    last_event_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    submit_until timestamp with time zone NOT NULL,
+    settlement_at timestamp with time zone,
+    horizon_at timestamp with time zone,
+    negative_at timestamp with time zone,
+    unknown_since timestamp with time zone,
+    status effect_broker.effect_status NOT NULL,
+    contract_id integer NOT NULL,
+    version integer NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    unproven integer DEFAULT 0 NOT NULL,
+    proven_through integer DEFAULT 0 NOT NULL,
+    rejections effect_broker.natural_number DEFAULT 0 NOT NULL,
+    retries effect_broker.natural_number DEFAULT 0 NOT NULL,
+    redispatches effect_broker.natural_number DEFAULT 0 NOT NULL,
+    probes effect_broker.natural_number DEFAULT 0 NOT NULL,
+    key_generation integer DEFAULT 1 NOT NULL,
+    lane smallint NOT NULL,
+    proof_committed boolean DEFAULT false NOT NULL,
+    claim_token uuid,
+    scope_digest effect_broker.sha256_digest,
+    head effect_broker.sha256_digest NOT NULL,
+    CONSTRAINT a_possible_row CHECK (effect_broker.possible_work(status, lane, claim_token, due_at, attempts, unproven, proven_through, unknown_since, settlement_at, proof_committed))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE effect_broker.effect_work OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.lock_claim(p_effect_id uuid, p_tenant_id uuid, p_token uuid) RETURNS SETOF effect_broker.effect_work
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN QUERY
+    SELECT w.*
+    FROM effect_work w
+    WHERE w.effect_id = p_effect_id AND w.tenant_id = p_tenant_id AND w.claim_token = p_token
+        AND w.status = 'dispatching'
+    FOR UPDATE;
+END
+$$;
+ALTER FUNCTION effect_broker.lock_claim(p_effect_id uuid, p_tenant_id uuid, p_token uuid) OWNER TO effect_broker_owner;
 CREATE TABLE effect_broker.contracts (
     contract_id integer NOT NULL,
     tool text NOT NULL,
@@ -1109,37 +1154,6 @@ CREATE TABLE effect_broker.effect_tombstones (
     CONSTRAINT effect_tombstones_status_check CHECK ((status = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status, 'compensated'::effect_broker.effect_status])))
 );
 ALTER TABLE effect_broker.effect_tombstones OWNER TO effect_broker_owner;
-CREATE TABLE effect_broker.effect_work (
-    effect_id uuid NOT NULL,
-    tenant_id uuid NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    last_event_at timestamp with time zone NOT NULL,
-    due_at timestamp with time zone NOT NULL,
-    submit_until timestamp with time zone NOT NULL,
-    settlement_at timestamp with time zone,
-    horizon_at timestamp with time zone,
-    negative_at timestamp with time zone,
-    unknown_since timestamp with time zone,
-    status effect_broker.effect_status NOT NULL,
-    contract_id integer NOT NULL,
-    version integer NOT NULL,
-    attempts integer DEFAULT 0 NOT NULL,
-    unproven integer DEFAULT 0 NOT NULL,
-    proven_through integer DEFAULT 0 NOT NULL,
-    rejections effect_broker.natural_number DEFAULT 0 NOT NULL,
-    retries effect_broker.natural_number DEFAULT 0 NOT NULL,
-    redispatches effect_broker.natural_number DEFAULT 0 NOT NULL,
-    probes effect_broker.natural_number DEFAULT 0 NOT NULL,
-    key_generation integer DEFAULT 1 NOT NULL,
-    lane smallint NOT NULL,
-    proof_committed boolean DEFAULT false NOT NULL,
-    claim_token uuid,
-    scope_digest effect_broker.sha256_digest,
-    head effect_broker.sha256_digest NOT NULL,
-    CONSTRAINT a_possible_row CHECK (effect_broker.possible_work(status, lane, claim_token, due_at, attempts, unproven, proven_through, unknown_since, settlement_at, proof_committed))
-)
-WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
-ALTER TABLE effect_broker.effect_work OWNER TO effect_broker_owner;
 CREATE VIEW effect_broker.effects AS
  SELECT i.effect_id,
     i.tenant_id,
@@ -2671,12 +2685,14 @@ REVOKE ALL ON FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, O
 REVOKE ALL ON FUNCTION effect_broker.lane_of(p_status effect_broker.effect_status, p_proof_committed boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.lane_of(p_status effect_broker.effect_status, p_proof_committed boolean) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.possible_work(p_status effect_broker.effect_status, p_lane smallint, p_claim_token uuid, p_due_at timestamp with time zone, p_attempts integer, p_unproven integer, p_proven_through integer, p_unknown_since timestamp with time zone, p_settlement_at timestamp with time zone, p_proof_committed boolean) FROM PUBLIC;
+GRANT SELECT ON TABLE effect_broker.effect_work TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.lock_claim(p_effect_id uuid, p_tenant_id uuid, p_token uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.lock_claim(p_effect_id uuid, p_tenant_id uuid, p_token uuid) TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.contracts TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_compensations TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_intents TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_receipts TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_tombstones TO effect_broker_app;
-GRANT SELECT ON TABLE effect_broker.effect_work TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effects TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.standing TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) FROM PUBLIC;

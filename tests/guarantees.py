@@ -97,6 +97,12 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         5,
     ),
     Guarantee(
+        "transactional-exactly-one",
+        "A transactional effect commits its mutation, its receipt and its event "
+        "together: exactly one for each key, or nothing.",
+        "transactional",
+    ),
+    Guarantee(
         "idempotent-inside-horizon",
         "An idempotent effect is sent again only with the same key and only inside that "
         "key's horizon.",

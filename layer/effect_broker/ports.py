@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import EffectRecord, Intent
-from effect_broker.domain.outcome import Outcome, ProbeResult
+from effect_broker.domain.outcome import Committed, Outcome, ProbeResult
 from effect_broker.domain.receipt import Receipt
 from effect_broker.domain.resolution import SendRefusal
 from effect_broker.domain.status import EffectStatus
@@ -412,6 +412,59 @@ class Deadline:
     monotonic: float
     boottime: float
     wall: float
+
+
+class LocalMutation(Protocol):
+    """One mutation of the ledger's own database, made inside the transaction that records
+    it.
+    """
+
+    def seconds_left(self) -> float | None:
+        """Return until when the mutation must have ended; None is without end."""
+
+    async def apply(self, cursor: Any) -> Committed:
+        """Mutate through `cursor`, and say what was done; commits nothing itself.
+
+        Raises:
+            Exception: nothing is to be done; `refused` tells what that proves.
+        """
+
+    def refused(self, error: BaseException) -> Outcome:
+        """Say what an error proves whose transaction was rolled back."""
+
+
+@runtime_checkable
+class LocalMutating(Protocol):
+    """What an adapter is besides whose target is the ledger's own database; its
+    `dispatch` is not called.
+    """
+
+    def mutation(self, effect: EffectRecord) -> LocalMutation:
+        """Return the effect's mutation, bound to the attempt's deadline."""
+
+
+StepFor = Callable[[Committed, WorkState, datetime], Step]
+"""The step that records a mutation, decided on the claim's row as it is locked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transacted:
+    """A mutation that was committed together with its step."""
+
+    outcome: Committed
+    step: Step
+    result: StepResult
+
+
+class Transactor(Protocol):
+    """Carries a mutation out in the ledger's own transaction."""
+
+    async def transact(
+        self, claim: Claim, mutation: LocalMutation, step_for: StepFor
+    ) -> Transacted | Outcome:
+        """Check the claim, mutate and record in one commit; an outcome says that nothing
+        was done, or that nothing is known.
+        """
 
 
 class AdapterSource(Protocol):

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from effect_broker.adapters.custom import CustomAdapters
 from effect_broker.adapters.http import HttpAdapters
 from effect_broker.adapters.simulated import SimulatedAdapters
+from effect_broker.adapters.sql import SqlAdapters
 from effect_broker.adapters.wire.exchange import AbortingWatchdog
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import ContractInvalid
@@ -91,6 +92,7 @@ def adapters(
     kinds: dict[str, AdapterSource] = {
         "http": HttpAdapters(secrets, clock, watchdog=watchdog),
         "simulated": SimulatedAdapters(clock),
+        "sql": SqlAdapters(clock),
     }
     return Adapters(
         kinds | dict(more or {}),

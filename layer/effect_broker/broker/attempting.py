@@ -1,30 +1,45 @@
 """One attempt: open the payload, prove it is the reserved one, hand it to the adapter
-under a watchdog.
+under a watchdog, or to the ledger's own transaction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from effect_broker.broker.effects import bound, deadline_after, effect_record
 from effect_broker.broker.payload import open_arguments
+from effect_broker.broker.settling import Ended, Settler
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import EffectBrokerError
-from effect_broker.domain.outcome import Ambiguous, NotSent, Outcome
-from effect_broker.ports import AdapterSource, Cipher, Claim, Deadline, Watchdog
+from effect_broker.domain.outcome import Ambiguous, Committed, NotSent
+from effect_broker.domain.work import WorkState
+from effect_broker.ports import (
+    AdapterSource,
+    Cipher,
+    Claim,
+    Deadline,
+    LocalMutating,
+    LocalMutation,
+    Step,
+    Transacted,
+    Transactor,
+    Watchdog,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempting:
-    """Carries out claimed attempts."""
+    """Carries out claimed attempts; local mutations where there is a `transactor`."""
 
     adapters: AdapterSource
     cipher: Cipher
     watchdog: Watchdog
+    transactor: Transactor | None = None
 
     async def run(
-        self, claim: Claim, contract: EffectContract, read: Deadline
-    ) -> Outcome:
+        self, claim: Claim, contract: EffectContract, read: Deadline, settler: Settler
+    ) -> Ended:
         """Make the claim's one attempt and return what it proved.
 
         `read` holds the clocks as they stood before the claim was sent; the attempt may
@@ -33,7 +48,7 @@ class Attempting:
         reserved one is a violation, and is not sent either.
         """
         if claim.attempt is None:
-            return NotSent("claim_without_attempt")
+            return Ended(claim, contract, NotSent("claim_without_attempt"))
         deadline = deadline_after(read, contract.attempt_timeout.total_seconds())
         try:
             effect = effect_record(
@@ -45,11 +60,36 @@ class Attempting:
                 claim.now,
             )
             if not bound(claim.intent, effect):
-                return Ambiguous("payload_moved", contract_violated=True)
+                moved = Ambiguous("payload_moved", contract_violated=True)
+                return Ended(claim, contract, moved)
             adapter = await self.adapters.adapter(
                 contract, scope_digest=claim.attempt.scope_digest, deadline=deadline
             )
         except EffectBrokerError as error:
-            return NotSent(error.code)
+            return Ended(claim, contract, NotSent(error.code))
         with self.watchdog.guard(deadline):
-            return await adapter.dispatch(effect, attempt_id=claim.attempt.attempt_id)
+            if isinstance(adapter, LocalMutating):
+                mutation = adapter.mutation(effect)
+                return await self._transacted(claim, contract, mutation, settler)
+            outcome = await adapter.dispatch(effect, attempt_id=claim.attempt.attempt_id)
+        return Ended(claim, contract, outcome)
+
+    async def _transacted(
+        self,
+        claim: Claim,
+        contract: EffectContract,
+        mutation: LocalMutation,
+        settler: Settler,
+    ) -> Ended:
+        """Let the ledger mutate and record in one commit."""
+        if self.transactor is None:
+            return Ended(claim, contract, NotSent("no_transactor"))
+
+        def step_for(outcome: Committed, work: WorkState, now: datetime) -> Step:
+            return settler.step(Ended(claim, contract, outcome), work, now)
+
+        ended = await self.transactor.transact(claim, mutation, step_for)
+        if isinstance(ended, Transacted):
+            recorded = ended.step, ended.result
+            return Ended(claim, contract, ended.outcome, recorded)
+        return Ended(claim, contract, ended)

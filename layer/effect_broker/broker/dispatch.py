@@ -24,7 +24,7 @@ from effect_broker.broker.settling import Ended, Settler
 from effect_broker.broker.uninterrupted import uninterrupted
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import DispatchHeld, LedgerUnavailable
-from effect_broker.domain.outcome import Ambiguous, NotSent, Outcome
+from effect_broker.domain.outcome import Ambiguous, NotSent
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
@@ -192,7 +192,7 @@ class Dispatcher:
     async def _attempt_all(self, claims: Sequence[Claim], read: Deadline) -> Results:
         running = {
             asyncio.create_task(
-                self._attempting.run(item.claim, item.contract, read)
+                self._attempting.run(item.claim, item.contract, read, self._settler)
             ): item
             for item in await self._held(claims)
         }
@@ -210,7 +210,7 @@ class Dispatcher:
         ]
 
     async def _record_as_they_end(
-        self, running: dict[asyncio.Task[Outcome], _Running], started: float
+        self, running: dict[asyncio.Task[Ended], _Running], started: float
     ) -> Results:
         """Record endings together as they come; one lost record does not lose the
         others.
@@ -230,7 +230,7 @@ class Dispatcher:
         return results
 
     async def _abandon(
-        self, running: dict[asyncio.Task[Outcome], _Running], started: float
+        self, running: dict[asyncio.Task[Ended], _Running], started: float
     ) -> None:
         """Stop every attempt under way and record what each then proved."""
         for task in running:
@@ -242,9 +242,10 @@ class Dispatcher:
             await self._record(ended)
 
     async def _record(self, ended: Sequence[Ended]) -> Results:
-        results = await self._recorder.record(
-            [self._settler.pending(item) for item in ended]
-        )
+        pending = [self._settler.pending(item) for item in ended if not item.recorded]
+        results = [item.recorded for item in ended if item.recorded]
+        if pending:
+            results.extend(await self._recorder.record(pending))
         self._measuring.steps(results)
         await nudge(self._nudger, results)
         return results
@@ -273,16 +274,14 @@ def forbidden(item: Refused, *, actor: str = "dispatcher") -> Pending:
     return Pending(step, decide)
 
 
-def _ended(task: asyncio.Task[Outcome], held: _Running) -> Ended:
+def _ended(task: asyncio.Task[Ended], held: _Running) -> Ended:
     """Read a finished task; what an adapter raised proves nothing, whatever it was."""
-    outcome: Outcome
     if task.cancelled():
-        outcome = Ambiguous("cancelled")
-    elif (error := task.exception()) is not None:
-        outcome = Ambiguous(f"adapter_raised:{type(error).__name__}")
-    else:
-        outcome = task.result()
-    return Ended(held.claim, held.contract, outcome)
+        return Ended(held.claim, held.contract, Ambiguous("cancelled"))
+    if (error := task.exception()) is not None:
+        reason = f"adapter_raised:{type(error).__name__}"
+        return Ended(held.claim, held.contract, Ambiguous(reason))
+    return task.result()
 
 
 def _count(results: Results, status: StepStatus) -> int:

@@ -18,16 +18,21 @@ from effect_broker.domain.receipt import ReceiptSource
 from effect_broker.domain.settle import after_outcome, speaks_for_all
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
-from effect_broker.ports import Cipher, Claim, KeyDeriver, Step
+from effect_broker.ports import Cipher, Claim, KeyDeriver, Step, StepResult
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An attempt that is over, with what it proved."""
+    """An attempt that is over, with what it proved.
+
+    `recorded` is the step that stands in the ledger already, where attempt and record
+    were one commit.
+    """
 
     claim: Claim
     contract: EffectContract
     outcome: Outcome
+    recorded: tuple[Step, StepResult] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +52,31 @@ class Settler:
         async def decide(work: WorkState, now: datetime) -> Transition:
             return self._decide(ended, ending, work, now)
 
-        step = Step(
+        step = self._step(ended, ending, claim.work, claim.now)
+        return Pending(step, decide)
+
+    def step(self, ended: Ended, work: WorkState, now: datetime) -> Step:
+        """Return the step that records `ended`, decided on a state that is locked."""
+        intent = ended.claim.intent
+        ending = ending_of(self.cipher, intent.tenant_id, intent.effect_id, ended.outcome)
+        return self._step(ended, ending, work, now)
+
+    def _step(
+        self, ended: Ended, ending: AttemptEnding, work: WorkState, now: datetime
+    ) -> Step:
+        intent = ended.claim.intent
+        return Step(
             tenant_id=intent.tenant_id,
             effect_id=intent.effect_id,
-            version=claim.work.version,
-            token=claim.token,
-            transition=self._decide(ended, ending, claim.work, claim.now),
+            version=work.version,
+            token=ended.claim.token,
+            transition=self._decide(ended, ending, work, now),
             actor=self.actor,
             tool=intent.tool,
-            attempt=claim.attempt,
+            attempt=ended.claim.attempt,
             speaks_for_all=isinstance(ended.outcome, Rejected)
             and speaks_for_all(ended.contract, ended.outcome),
         )
-        return Pending(step, decide)
 
     def _decide(
         self, ended: Ended, ending: AttemptEnding, work: WorkState, now: datetime

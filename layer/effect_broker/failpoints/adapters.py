@@ -11,7 +11,7 @@ from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.intent import EffectRecord
 from effect_broker.domain.outcome import Committed, Outcome, ProbeResult
 from effect_broker.failpoints import Failpoint, Failpoints
-from effect_broker.ports import Deadline, TargetAdapter
+from effect_broker.ports import Deadline, LocalMutating, TargetAdapter
 
 
 class FailpointAdapters(Adapters):
@@ -43,6 +43,8 @@ class FailpointAdapters(Adapters):
         adapter = await self._inner.adapter(
             contract, scope_digest=scope_digest, deadline=deadline
         )
+        if isinstance(adapter, LocalMutating):
+            return adapter  # the ledger runs it: the failpoint is the gate's
         return _FailpointAdapter(adapter, self._failpoints)
 
     async def aclose(self) -> None:

@@ -11,7 +11,7 @@ import select
 import struct
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -112,6 +112,17 @@ class Connections:
         except ConnectionLost:
             return await self.fetch(call)
 
+    def lend(self) -> AbstractAsyncContextManager[Connection]:
+        """Lend a connection for a transaction of several statements.
+
+        Left idle it is kept; left in any other state it is closed, and the server rolls
+        back.
+
+        Raises:
+            LedgerUnavailable: there is none, or it is not the writer's.
+        """
+        return self._connection()
+
     async def close(self) -> None:
         """Close what is open and free."""
         while self._free:
@@ -177,7 +188,7 @@ async def _run(connection: Connection, call: Call) -> list[Row]:
             "The ledger's schema is older or newer than this release."
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if connection.closed or (error.sqlstate or "08")[:3] in _BROKEN:
+        if connection.closed or is_broken(error):
             await connection.close()
             raise ConnectionLost("The connection to the ledger broke.") from error
         raise LedgerUnavailable("The ledger refused to work.") from error
@@ -189,6 +200,12 @@ async def _run(connection: Connection, call: Call) -> list[Row]:
                 "The tenant is unknown or disabled, or the contract is not published."
             ) from error
         raise
+
+
+def is_broken(error: psycopg.Error) -> bool:
+    """Say whether an error is the end of a connection, after which nothing is known."""
+    ended = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return ended and (error.sqlstate or "08")[:3] in _BROKEN
 
 
 def _is_dead(connection: Connection) -> bool:

@@ -17,6 +17,7 @@ from effect_broker.broker.settling import Settler
 from effect_broker.broker.sweep import Sweeper
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.ids import uuid7
+from effect_broker.ledger.transacting import PostgresTransactor
 from effect_broker.ports import SecretSource
 from effect_broker.secrets import CachedSecrets
 from effect_broker.watchdog import ThreadWatchdog
@@ -59,7 +60,12 @@ class Workers:
             ledger=core.ledger,
             catalog=core.catalog,
             scopes=self._scopes,
-            attempting=Attempting(self.adapters, core.cipher, self._watchdog),
+            attempting=Attempting(
+                self.adapters,
+                core.cipher,
+                self._watchdog,
+                PostgresTransactor(core.connections),
+            ),
             settler=Settler(
                 cipher=core.cipher,
                 deriver=core.cipher,

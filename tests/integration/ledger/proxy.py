@@ -32,11 +32,16 @@ class Proxy:
     marker: bytes = b""
     connections: int = 0
     held: tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes] | None = None
+    holding: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def break_at(self, cut: Cut, function: str) -> None:
         """Break once, at the next call of a function."""
         self.cut, self.marker = cut, f"effect_broker.{function}(".encode()
+
+    async def until_held(self) -> None:
+        """Return once a call is held back."""
+        await self.holding.wait()
 
     async def deliver(self) -> None:
         """Let the server see the call that was held back, and finish it."""
@@ -45,6 +50,12 @@ class Proxy:
         writer.write(data)
         await reader.readuntil(READY)
         writer.close()
+
+    async def drop(self) -> None:
+        """End the connection of the call that was held back: the server never sees it."""
+        assert self.held is not None
+        self.held[1].close()
+        await self.held[1].wait_closed()
 
     async def handle(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -86,6 +97,7 @@ class Proxy:
                     await answers
                 if cut is Cut.LATE:
                     self.held = (back, forth, data)
+                    self.holding.set()
                 elif cut is not Cut.BEFORE:
                     forth.write(data)
                     answer = await back.readuntil(READY)

@@ -158,6 +158,7 @@ def parameters_of(store: Store, claim: Any) -> dict[str, Any]:
         "unsafe_limit": 1,
         "attempt_ids": [uuid7() for _ in range(20)],
         "attempt_id": uuid7(),
+        "receipt_id": uuid7(),
         "effect_ids": None,
         "tenants": [store.tenant_id, uuid4()],
         "due_from": None,
