@@ -72,10 +72,11 @@ class SqlWorld(World):
         self.url = url
         self.transactor = PostgresTransactor(connections)
 
-    async def open(self, *contracts: EffectContract, slug: str = "acme") -> SqlWorld:
+    async def start(self, *contracts: EffectContract) -> SqlWorld:
+        """Open the world, with the application's table in it."""
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
             await connection.execute(APPLICATION)
-        await super().open(*contracts, slug=slug)
+        await self.open(*contracts)
         return self
 
     def sql_dispatcher(self, transactor: Transactor | None = None) -> Dispatcher:

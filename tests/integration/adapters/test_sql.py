@@ -55,7 +55,7 @@ def declared(statement: str = STATEMENT, **terms: Any) -> Any:
 async def test_mutation_and_receipt_are_one_commit(
     world: SqlWorld, contract: Any
 ) -> None:
-    await world.open(contract)
+    await world.start(contract)
     charged = await world.charge()
     report = await world.sql_dispatcher().run_once()
     assert (report.attempts, report.recorded) == (1, 1)
@@ -86,7 +86,7 @@ async def _xmins(world: SqlWorld, effect_id: Any) -> list[str]:
 async def test_same_key_again_is_a_replay_and_other_arguments_are_drift(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     first = await world.charge()
     await world.sql_dispatcher().run_once()
     again = await world.charge()
@@ -121,7 +121,7 @@ THEN = {
 async def test_refusal_by_data_or_constraint_is_final_and_leaves_nothing(
     world: SqlWorld, statement: str, reason: str
 ) -> None:
-    await world.open(sql_contract("charge_then"))
+    await world.start(sql_contract("charge_then"))
     async with await psycopg.AsyncConnection.connect(world.url) as connection:
         await connection.execute(
             "CREATE TABLE children (parent integer REFERENCES charges"
@@ -137,7 +137,7 @@ async def test_refusal_by_data_or_constraint_is_final_and_leaves_nothing(
 async def test_function_that_refuses_ends_the_effect_and_leaves_nothing(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract("charge_and_refuse"))
+    await world.start(sql_contract("charge_and_refuse"))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert (await world.receipt(charged.effect_id))["reason"] == "account_closed"
@@ -149,7 +149,7 @@ async def test_what_the_database_could_not_do_now_is_done_later(
     world: SqlWorld, statement: str
 ) -> None:
     raising = f"DO $$ BEGIN RAISE {statement}; END $$"
-    await world.open(sql_contract("charge_then", retry_limit=0))
+    await world.start(sql_contract("charge_then", retry_limit=0))
     charged = await world.charge(then=raising)
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.RETRYABLE
@@ -160,7 +160,7 @@ async def test_what_the_database_could_not_do_now_is_done_later(
 async def test_function_that_breaks_is_tried_again_within_its_limit(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract("charge_and_break", retry_limit=1))
+    await world.start(sql_contract("charge_and_break", retry_limit=1))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.RETRYABLE
@@ -175,7 +175,7 @@ async def test_function_that_breaks_is_tried_again_within_its_limit(
 async def test_function_that_ends_the_transaction_goes_to_review(
     world: SqlWorld, function: str
 ) -> None:
-    await world.open(sql_contract(function))
+    await world.start(sql_contract(function))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.MANUAL_REVIEW
@@ -186,7 +186,7 @@ async def test_function_that_ends_the_transaction_goes_to_review(
 async def test_error_that_a_function_passes_over_commits_nothing(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract("charge_over_an_error", retry_limit=0))
+    await world.start(sql_contract("charge_over_an_error", retry_limit=0))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.FAILED_FINAL
@@ -195,7 +195,7 @@ async def test_error_that_a_function_passes_over_commits_nothing(
 
 async def test_statement_that_changes_no_row_is_refused(world: SqlWorld) -> None:
     statement = "UPDATE charges SET amount = %(amount)s WHERE operation_key = 'other'"
-    await world.open(declared(statement))
+    await world.start(declared(statement))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.FAILED_FINAL
@@ -214,7 +214,7 @@ async def test_argument_left_out_is_null_and_a_nested_one_is_json(
         "SELECT %(note)s::text AS note, %(tags)s::jsonb AS tags,"
         " %(effect_id)s::uuid AS effect, 100 %% 7 AS rest"
     )
-    await world.open(
+    await world.start(
         sql_contract(
             sql={"statement": statement},
             arguments={"type": "object", "properties": properties},
@@ -249,7 +249,7 @@ async def as_application(fresh_database: str) -> AsyncIterator[SqlWorld]:
 async def test_mutation_runs_with_the_rights_and_path_of_the_application(
     as_application: SqlWorld,
 ) -> None:
-    world = await as_application.open(sql_contract("as_the_application"))
+    world = await as_application.start(sql_contract("as_the_application"))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     output = (await world.receipt(charged.effect_id))["output"]
@@ -259,7 +259,7 @@ async def test_mutation_runs_with_the_rights_and_path_of_the_application(
 async def test_table_that_the_application_may_not_write_is_not_written(
     as_application: SqlWorld,
 ) -> None:
-    world = await as_application.open(sql_contract(retry_limit=0))
+    world = await as_application.start(sql_contract(retry_limit=0))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert (await world.receipt(charged.effect_id))["reason"] == "sqlstate_42501"
@@ -269,7 +269,7 @@ async def test_table_that_the_application_may_not_write_is_not_written(
 async def test_output_outside_its_schema_is_flagged_and_never_fails(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract(output={"type": "object", "required": ["missing"]}))
+    await world.start(sql_contract(output={"type": "object", "required": ["missing"]}))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert await world.status(charged.effect_id) is EffectStatus.SUCCEEDED

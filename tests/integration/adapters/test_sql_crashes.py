@@ -58,7 +58,7 @@ async def one_mutation(world: SqlWorld, effect_id: object) -> None:
 async def test_worker_killed_before_its_commit_has_done_nothing(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract("charge_and_die"))
+    await world.start(sql_contract("charge_and_die"))
     charged = await world.charge()
     process = await worker(world.url)
     assert await process.wait() == -signal.SIGKILL
@@ -74,7 +74,7 @@ async def test_worker_killed_before_its_commit_has_done_nothing(
 async def test_worker_killed_after_its_commit_leaves_one_mutation(
     world: SqlWorld,
 ) -> None:
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     charged = await world.charge()
     process = await worker(world.url, "after_commit")
     assert await process.wait() == -signal.SIGKILL
@@ -88,7 +88,7 @@ async def test_worker_killed_after_its_commit_leaves_one_mutation(
 async def test_worker_killed_at_its_commit_leaves_one_mutation(
     world: SqlWorld, arrives: bool
 ) -> None:
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     charged = await world.charge()
     async with proxy_before(world.url) as proxy:
         break_commit(proxy, Cut.LATE)
@@ -111,7 +111,7 @@ async def test_unknown_commit_is_settled_by_the_ledger(
     fresh_database: str, cut: Cut
 ) -> None:
     async with proxied(fresh_database) as (world, proxy):
-        await world.open(sql_contract())
+        await world.start(sql_contract())
         charged = await world.charge()
         break_commit(proxy, cut)
         await world.sql_dispatcher().run_once()
@@ -131,7 +131,7 @@ async def test_commit_still_on_its_way_is_waited_for(
     fresh_database: str, arrives: bool
 ) -> None:
     async with proxied(fresh_database) as (world, proxy):
-        await world.open(sql_contract())
+        await world.start(sql_contract())
         charged = await world.charge()
         break_commit(proxy, Cut.LATE)
         passing = asyncio.create_task(world.sql_dispatcher().run_once())
@@ -152,7 +152,7 @@ async def test_connection_lost_within_the_transaction_has_done_nothing(
     fresh_database: str,
 ) -> None:
     async with proxied(fresh_database) as (world, proxy):
-        await world.open(sql_contract())
+        await world.start(sql_contract())
         charged = await world.charge()
         proxy.cut, proxy.marker = Cut.BEFORE, b"INSERT INTO public.charges"
         await world.sql_dispatcher().run_once()
@@ -164,7 +164,7 @@ async def test_connection_lost_within_the_transaction_has_done_nothing(
 
 @guarantee("transactional-exactly-one")
 async def test_two_workers_make_one_mutation(world: SqlWorld) -> None:
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     charged = await world.charge()
     reports = await asyncio.gather(*(world.sql_dispatcher().run_once() for _ in range(2)))
     assert sum(report.recorded for report in reports) == 1
@@ -173,7 +173,7 @@ async def test_two_workers_make_one_mutation(world: SqlWorld) -> None:
 
 @guarantee("transactional-exactly-one", "fenced-answer-is-evidence")
 async def test_worker_that_lost_its_claim_does_nothing(world: SqlWorld) -> None:
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     charged = await world.charge()
     held = HeldTransactor(world.transactor)
     late = asyncio.create_task(world.sql_dispatcher(held).run_once())
@@ -194,7 +194,7 @@ async def test_lease_that_ends_during_the_transaction_takes_nothing_from_it(
     world: SqlWorld,
 ) -> None:
     Pause.prepare()
-    await world.open(sql_contract("charge_slowly"))
+    await world.start(sql_contract("charge_slowly"))
     charged = await world.charge()
     held = HeldTransactor(world.transactor)
     passing = asyncio.create_task(world.sql_dispatcher(held).run_once())
@@ -214,7 +214,7 @@ async def test_cancelled_worker_has_done_nothing_and_another_does_it(
     world: SqlWorld,
 ) -> None:
     Pause.prepare()
-    await world.open(sql_contract("charge_slowly"))
+    await world.start(sql_contract("charge_slowly"))
     charged = await world.charge()
     passing = asyncio.create_task(world.sql_dispatcher().run_once())
     await Pause.reached.wait()
@@ -232,7 +232,7 @@ async def test_mutation_that_outlives_its_deadline_is_rolled_back(
     world: SqlWorld,
 ) -> None:
     Pause.prepare()
-    await world.open(sql_contract("charge_slowly", attempt_timeout="200ms"))
+    await world.start(sql_contract("charge_slowly", attempt_timeout="200ms"))
     charged = await world.charge()
     await world.sql_dispatcher().run_once()
     assert Pause.reached.is_set()
@@ -243,7 +243,7 @@ async def test_mutation_that_outlives_its_deadline_is_rolled_back(
 async def test_process_without_a_transactor_mutates_nothing(world: SqlWorld) -> None:
     from effect_broker.adapters.sql import SqlAdapters
 
-    await world.open(sql_contract())
+    await world.start(sql_contract())
     charged = await world.charge()
     await world.dispatcher(adapters=SqlAdapters(world.clock)).run_once()
     assert await world.status(charged.effect_id) is EffectStatus.RETRYABLE
