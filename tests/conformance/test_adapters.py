@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from effect_broker.conformance import CHECKS, Check, TargetUnderTest
+from tests.conformance.stripe_target import StripeTarget
 from tests.conformance.targets import BookedHttp, Simulated
 
 STRONG = {"consistency": "strong"}
@@ -35,6 +36,7 @@ TARGETS: Mapping[str, Callable[[], TargetUnderTest]] = {
     "own-class-reconcilable": lambda: BookedHttp(
         "reconcilable", adapter=HONEST, probe=STRONG
     ),
+    "stripe": StripeTarget,
     "simulated-idempotent": lambda: Simulated(key_records="all_answers"),
     "simulated-reconcilable": lambda: Simulated("reconcilable", probe=STRONG),
     "simulated-unsafe": lambda: Simulated("unsafe"),

@@ -13,6 +13,7 @@ from effect_broker.adapters.custom import CustomAdapters
 from effect_broker.adapters.http import HttpAdapters
 from effect_broker.adapters.simulated import SimulatedAdapters
 from effect_broker.adapters.sql import SqlAdapters
+from effect_broker.adapters.stripe import StripeAdapters
 from effect_broker.adapters.wire.exchange import AbortingWatchdog
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import ContractInvalid
@@ -93,6 +94,7 @@ def adapters(
         "http": HttpAdapters(secrets, clock, watchdog=watchdog),
         "simulated": SimulatedAdapters(clock),
         "sql": SqlAdapters(clock),
+        "stripe": StripeAdapters(secrets, clock, watchdog=watchdog),
     }
     return Adapters(
         kinds | dict(more or {}),

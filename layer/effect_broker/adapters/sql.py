@@ -23,10 +23,9 @@ from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from effect_broker.adapters.http_target import digest_of
-from effect_broker.adapters.wire.body import SCHEMA_MISMATCH
+from effect_broker.adapters.output import schema_flags
 from effect_broker.adapters.wire.gate import NothingSent, SendGate, unsent
 from effect_broker.domain.contract import EffectContract, SqlTerms
-from effect_broker.domain.contract_schema import argument_errors
 from effect_broker.domain.errors import ContractInvalid
 from effect_broker.domain.intent import EffectRecord
 from effect_broker.domain.outcome import (
@@ -165,7 +164,7 @@ class SqlMutation:
         return Committed(
             external_id=None if found is None else str(found),
             output=output,
-            flags=() if _fits(self.effect.contract, output) else (SCHEMA_MISMATCH,),
+            flags=schema_flags(self.effect.contract, output),
         )
 
     def refused(self, error: BaseException) -> Outcome:
@@ -202,10 +201,6 @@ def _refused_by_database(error: psycopg.Error) -> Rejected:
         not_executed=code.startswith(_NOT_NOW),
         evidence=evidence,
     )
-
-
-def _fits(contract: EffectContract, output: Any) -> bool:
-    return contract.output is None or not argument_errors(contract.output, output)
 
 
 def plain(value: Any) -> Any:
