@@ -29,7 +29,7 @@ class Check:
 
     def why_not(self, target: TargetUnderTest) -> str | None:
         """Say why this promise does not apply to the target; None where it does."""
-        reasons = (condition(target) for condition in self.conditions)
+        reasons = (condition(target) for condition in (_has_wire, *self.conditions))
         return next((reason for reason in reasons if reason is not None), None)
 
     async def run(self, target: TargetUnderTest) -> None:
@@ -44,6 +44,12 @@ class Check:
             raise ValueError(f"{self.name} does not apply: {reason}")
         async with trial(self.name, target) as stage:
             await self.body(stage)
+
+
+def _has_wire(target: TargetUnderTest) -> str | None:
+    if target.contract.adapter == "sql":
+        return "a mutation of the ledger's own database has no wire"
+    return None
 
 
 def check(*conditions: Condition) -> Callable[[Run], Check]:
