@@ -114,7 +114,8 @@ async def test_unknown_commit_is_settled_by_the_ledger(
         await world.start(sql_contract())
         charged = await world.charge()
         break_commit(proxy, cut)
-        await world.sql_dispatcher().run_once()
+        report = await world.sql_dispatcher().run_once()
+        assert (report.recorded, report.fenced) == (1, 0)
         committed = cut is not Cut.BEFORE
         assert await world.status(charged.effect_id) is (
             EffectStatus.SUCCEEDED if committed else EffectStatus.RETRYABLE
