@@ -1498,16 +1498,23 @@ DECLARE
     v_share integer := greatest(1, p_limit / 8);
     v_rest integer := p_limit;
     v_more uuid[];
-    v_due_at timestamptz;
 BEGIN
     picked := '{}';
+    SELECT w.due_at INTO oldest_due_at
+    FROM effect_broker.effect_work w
+    WHERE w.lane = p_lane AND w.due_at >= v_from AND w.due_at <= v_now AND w.contract_id = ANY (p_contract_ids)
+    ORDER BY w.due_at
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     IF cardinality(p_tenants) > 1 THEN
-        SELECT coalesce(array_agg(f.effect_id), '{}'), min(f.due_at) INTO picked, oldest_due_at
+        SELECT coalesce(array_agg(f.effect_id), '{}') INTO picked
         FROM (
-            SELECT due.effect_id, due.due_at
+            SELECT due.effect_id
             FROM unnest(p_tenants) t (tenant_id)
             CROSS JOIN LATERAL (
-                SELECT w.effect_id, w.due_at
+                SELECT w.effect_id
                 FROM effect_broker.effect_work w
                 WHERE w.lane = p_lane AND w.tenant_id = t.tenant_id
                     AND w.due_at >= v_from AND w.due_at <= v_now AND w.contract_id = ANY (p_contract_ids)
@@ -1521,17 +1528,16 @@ BEGIN
     END IF;
     IF v_rest > 0 THEN
         WITH oldest AS MATERIALIZED (
-            SELECT w.effect_id, w.due_at
+            SELECT w.effect_id
             FROM effect_broker.effect_work w
-            WHERE w.lane = p_lane AND w.due_at >= v_from AND w.due_at <= v_now
+            WHERE w.lane = p_lane AND w.due_at >= oldest_due_at AND w.due_at <= v_now
                 AND w.contract_id = ANY (p_contract_ids) AND w.effect_id <> ALL (picked)
             ORDER BY w.due_at
             LIMIT v_rest
             FOR UPDATE SKIP LOCKED
         )
-        SELECT array_agg(o.effect_id), min(o.due_at) INTO v_more, v_due_at FROM oldest o;
+        SELECT array_agg(o.effect_id) INTO v_more FROM oldest o;
         picked := picked || v_more;
-        oldest_due_at := least(oldest_due_at, v_due_at);
     END IF;
     IF cardinality(picked) > p_limit THEN
         RAISE EXCEPTION USING ERRCODE = 'EB006', MESSAGE = 'More work was locked than the claim may take.';
@@ -1549,7 +1555,7 @@ BEGIN
     FOREACH v_effect_id IN ARRAY p_effect_ids LOOP
         EXIT WHEN cardinality(v_picked) = p_limit;
         PERFORM FROM effect_broker.effect_work w
-        WHERE w.effect_id = v_effect_id AND w.lane = p_lane AND w.due_at <= clock_timestamp()
+        WHERE w.effect_id = v_effect_id AND w.lane IS NOT DISTINCT FROM p_lane AND w.due_at <= clock_timestamp()
             AND w.contract_id = ANY (p_contract_ids)
         FOR UPDATE SKIP LOCKED;
         IF FOUND AND v_effect_id <> ALL (v_picked) THEN
@@ -1687,7 +1693,7 @@ BEGIN
         SELECT * INTO STRICT v_last FROM effect_broker.effect_events e
         WHERE e.effect_id = p_effect_id ORDER BY e.sequence DESC LIMIT 1;
         v_result.version := v_last.sequence;
-        EXIT WHEN NOT coalesce(v_fresh, false) OR NOT effect_broker.contradicts(p_effect_id, p_ending);
+        EXIT WHEN NOT coalesce(v_fresh, false) OR NOT coalesce(effect_broker.contradicts(p_effect_id, p_ending), false);
         IF effect_broker.append_event(v_last, 'ContradictionRecorded', v_last.new_status, p_actor, v_metadata) THEN
             v_result.version := v_last.sequence + 1;
             v_result.contradicted := true;
@@ -1957,7 +1963,7 @@ END
 $$;
 ALTER FUNCTION effect_broker.sealed_under_other_keys(p_place text, p_data_key_id text, p_after effect_broker.sealed_row, p_limit integer) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.send_refusal(p_now timestamp with time zone, p_submit_until timestamp with time zone, p_horizon_at timestamp with time zone, p_scope_digest bytea, p_scope_now bytea, p_attempt_ms bigint, p_settlement_ms bigint, p_margin_ms bigint) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
     SELECT CASE
         WHEN p_scope_digest <> p_scope_now THEN 'scope_changed'
@@ -2023,82 +2029,87 @@ CREATE FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp wi
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_range record := effect_broker.id_range(p_picked);
+    w effect_broker.effect_work;
+    c effect_broker.contracts;
+    i effect_broker.effect_intents;
+    v_key varchar;
+    v_at timestamptz;
+    v_scope effect_broker.sha256_digest;
+    v_refusal text;
+    v_old effect_broker.effect_status;
+    v_attempt_id uuid;
+    v_started_at timestamptz;
+    v_deadline timestamptz;
+    v_metadata text;
 BEGIN
-    RETURN QUERY
-    WITH candidate AS MATERIALIZED (
-        SELECT w.*, p.place, c.attempt_ms, c.lease_ms, c.settlement_ms, c.retention_ms, c.tool, c.name AS contract_name,
-            c.version AS contract_version, c.safety, greatest(p_now, w.last_event_at) AS at,
-            p_scope_digests[array_position(p_contract_ids, w.contract_id)] AS scope_now,
-            effect_broker.send_refusal(
-                greatest(p_now, w.last_event_at), w.submit_until, w.horizon_at, w.scope_digest,
-                p_scope_digests[array_position(p_contract_ids, w.contract_id)], c.attempt_ms, c.settlement_ms,
-                p_margin_ms
-            ) AS refusal
-        FROM unnest(p_picked) WITH ORDINALITY AS p (effect_id, place)
-        JOIN effect_broker.effect_work w ON w.effect_id = p.effect_id
-        JOIN effect_broker.contracts c ON c.contract_id = w.contract_id
-    ), started AS MATERIALIZED (
-        SELECT k.effect_id, k.key_generation, k.scope_now, k.at, k.status AS old_status,
-            k.version + 1 AS version, k.attempts + 1 AS ordinal, p_attempt_ids[k.place] AS attempt_id,
-            k.at + effect_broker.milliseconds(k.attempt_ms) AS send_deadline,
-            k.at + effect_broker.milliseconds(k.lease_ms) AS lease_until,
-            greatest(k.settlement_at, k.at + effect_broker.milliseconds(k.attempt_ms + k.settlement_ms))
-                AS settlement_at,
-            coalesce(k.horizon_at, k.at + effect_broker.milliseconds(k.retention_ms)) AS horizon_at,
-            '{"ordinal":' || k.attempts + 1 || '}' AS metadata,
-            effect_broker.event_digest(
-                k.head, k.effect_id, k.version + 1, k.at, 'AttemptStarted', k.status, 'dispatching', p_worker,
-                '{"ordinal":' || k.attempts + 1 || '}'
-            ) AS digest
-        FROM candidate k
-        WHERE k.refusal IS NULL
-    ), work AS (
-        UPDATE effect_broker.effect_work w
-        SET status = 'dispatching', lane = 2, version = s.version, claim_token = p_token, attempts = s.ordinal,
-            unproven = w.unproven + 1, last_event_at = s.at, head = s.digest, negative_at = NULL,
-            due_at = s.lease_until, settlement_at = s.settlement_at, horizon_at = s.horizon_at,
-            scope_digest = s.scope_now
-        FROM started s
-        WHERE w.effect_id = s.effect_id
-    ), attempt AS (
-        INSERT INTO effect_broker.effect_attempts (
-            effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
-        )
-        SELECT s.effect_id, s.attempt_id, s.at, s.send_deadline, s.ordinal, s.version, s.key_generation, p_worker,
-            s.scope_now
-        FROM started s
-    ), event AS (
-        INSERT INTO effect_broker.effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
-        )
-        SELECT s.effect_id, s.at, s.version, 'AttemptStarted', s.old_status, 'dispatching', p_worker, s.metadata,
-            s.digest
-        FROM started s
-    )
-    SELECT
-        coalesce(k.refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, k.at,
-        k.effect_id, k.tenant_id, i.operation_key, k.tool, i.request_hash, k.contract_id, k.contract_name,
-        k.contract_version, k.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id,
-        i.preview, i.requested_by, i.trace_id, i.created_at,
-        CASE WHEN s.effect_id IS NULL THEN k.status ELSE 'dispatching' END::text,
-        coalesce(s.version, k.version), coalesce(s.ordinal, k.attempts),
-        CASE WHEN s.effect_id IS NULL THEN k.unproven ELSE k.unproven + 1 END,
-        k.proven_through, k.rejections, k.retries, k.redispatches, k.probes, k.key_generation, k.proof_committed,
-        coalesce(s.lease_until, k.due_at), coalesce(s.settlement_at, k.settlement_at),
-        coalesce(s.horizon_at, k.horizon_at), k.submit_until,
-        CASE WHEN s.effect_id IS NULL THEN k.negative_at END, k.unknown_since, k.created_at,
-        CASE WHEN s.effect_id IS NOT NULL THEN p_token END,
-        CASE WHEN k.key_generation = 1 THEN i.downstream_key ELSE g.downstream_key END,
-        s.attempt_id, CASE WHEN s.effect_id IS NOT NULL THEN p_worker END::varchar, s.at, s.send_deadline,
-        coalesce(s.scope_now, k.scope_digest)::effect_broker.sha256_digest
-    FROM candidate k
-    JOIN effect_broker.effect_intents i ON i.tenant_id = k.tenant_id AND i.effect_id = k.effect_id
-        AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
-    LEFT JOIN started s ON s.effect_id = k.effect_id
-    LEFT JOIN effect_broker.effect_key_generations g
-        ON g.effect_id = k.effect_id AND g.generation = k.key_generation AND k.key_generation > 1
-    ORDER BY k.place;
+    FOR n IN 1..cardinality(p_picked) LOOP
+        SELECT * INTO STRICT w FROM effect_broker.effect_work e WHERE e.effect_id = p_picked[n];
+        SELECT * INTO STRICT i FROM effect_broker.effect_intents e
+        WHERE e.tenant_id = w.tenant_id AND e.effect_id = p_picked[n];
+        IF c.contract_id IS DISTINCT FROM w.contract_id THEN
+            SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = w.contract_id;
+        END IF;
+        v_key := i.downstream_key;
+        IF w.key_generation > 1 THEN
+            SELECT g.downstream_key INTO STRICT v_key FROM effect_broker.effect_key_generations g
+            WHERE g.effect_id = w.effect_id AND g.generation = w.key_generation;
+        END IF;
+        v_scope := p_scope_digests[array_position(p_contract_ids, w.contract_id)];
+        v_at := greatest(p_now, w.last_event_at);
+        v_deadline := v_at + c.attempt_ms * interval '1 millisecond';
+        v_refusal := CASE
+            WHEN w.scope_digest <> v_scope THEN 'scope_changed'
+            WHEN v_at > w.submit_until THEN 'submit_deadline'
+            WHEN v_deadline + (c.settlement_ms + p_margin_ms) * interval '1 millisecond' > w.horizon_at
+                THEN 'horizon_over'
+        END;
+        v_attempt_id := NULL;
+        v_started_at := NULL;
+        IF v_refusal IS NULL THEN
+            v_old := w.status;
+            v_attempt_id := p_attempt_ids[n];
+            v_started_at := v_at;
+            v_metadata := '{"ordinal":' || w.attempts + 1 || '}';
+            w.head := effect_broker.event_digest(
+                w.head, w.effect_id, w.version + 1, v_at, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata
+            );
+            UPDATE effect_broker.effect_work e
+            SET status = 'dispatching', lane = 2, version = w.version + 1, claim_token = p_token,
+                attempts = w.attempts + 1, unproven = w.unproven + 1, last_event_at = v_at, head = w.head,
+                negative_at = NULL, due_at = v_at + c.lease_ms * interval '1 millisecond',
+                settlement_at = greatest(
+                    w.settlement_at, v_deadline + c.settlement_ms * interval '1 millisecond'
+                ),
+                horizon_at = coalesce(w.horizon_at, v_at + c.retention_ms * interval '1 millisecond'),
+                scope_digest = v_scope
+            WHERE e.effect_id = p_picked[n]
+            RETURNING * INTO w;
+            INSERT INTO effect_broker.effect_attempts (
+                effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
+            )
+            VALUES (
+                w.effect_id, v_attempt_id, v_at, v_deadline, w.attempts, w.version, w.key_generation, p_worker, v_scope
+            );
+            INSERT INTO effect_broker.effect_events (
+                effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+            )
+            VALUES (
+                w.effect_id, v_at, w.version, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata, w.head
+            );
+        END IF;
+        RETURN NEXT ROW(
+            coalesce(v_refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, v_at,
+            i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
+            c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
+            i.requested_by, i.trace_id, i.created_at,
+            w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
+            w.redispatches, w.probes, w.key_generation, w.proof_committed, w.due_at, w.settlement_at, w.horizon_at,
+            w.submit_until, w.negative_at, w.unknown_since, w.created_at, w.claim_token, v_key, v_attempt_id,
+            CASE WHEN v_attempt_id IS NOT NULL THEN p_worker END::varchar, v_started_at,
+            CASE WHEN v_attempt_id IS NOT NULL THEN v_deadline END,
+            coalesce(v_scope, w.scope_digest)
+        )::effect_broker.claim_row;
+    END LOOP;
 END
 $$;
 ALTER FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) OWNER TO effect_broker_owner;

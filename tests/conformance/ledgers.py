@@ -197,7 +197,7 @@ def ending(kind: EndingKind, **changes: Any) -> AttemptEnding:
     )
 
 
-def committed(external_id: str = "ch_1") -> AttemptEnding:
+def committed(external_id: str | None = "ch_1") -> AttemptEnding:
     return ending(
         EndingKind.COMMITTED,
         external_id=external_id,
@@ -208,7 +208,7 @@ def committed(external_id: str = "ch_1") -> AttemptEnding:
     )
 
 
-def succeeded(claim: Claim, external_id: str = "ch_1", **changes: Any) -> Step:
+def succeeded(claim: Claim, external_id: str | None = "ch_1", **changes: Any) -> Step:
     """Return the step of a dispatcher whose attempt committed."""
     ended = committed(external_id)
     return step(

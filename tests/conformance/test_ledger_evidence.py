@@ -337,3 +337,15 @@ async def _two_unproven(store: Store):  # type: ignore[no-untyped-def]
     await store.lapse(second)
     assert (await store.work(first.work.effect_id)).unproven == 2
     return first, second
+
+
+async def test_late_commit_contradicts_no_receipt_without_an_identity(
+    store: Store,
+) -> None:
+    first, _ = await _two_unproven(store)
+    held = await store.reconciling(first.work.effect_id)
+    (settled,) = await store.ledger.record([succeeded(held, external_id=None)])
+    result = await late(store, first, EndingKind.COMMITTED)
+    assert (result.late_recorded, result.contradicted) == (True, False)
+    assert result.version == settled.version
+    assert await store.ledger.contradictions(store.tenant_id) == []

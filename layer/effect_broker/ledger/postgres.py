@@ -108,7 +108,7 @@ class PostgresLedger(PostgresReads, PostgresOperating):
             **_taking(order),
             "scope_digests": [term.scope_digest for term in order.terms],
             "unsafe_limit": order.unsafe_limit,
-            "attempt_ids": [uuid7() for _ in range(order.limit)],
+            "attempt_ids": [uuid7() for _ in range(_claimable(order))],
             "tenants": turn.tenants,
             "due_from": turn.due_from,
         }
@@ -281,6 +281,13 @@ def _taking(order: ClaimOrder) -> dict[str, Any]:
         "budget_ms": _floor_ms(order.budget),
         "effect_ids": None if order.effect_ids is None else list(order.effect_ids),
     }
+
+
+def _claimable(order: ClaimOrder) -> int:
+    """A nudge of one needs one attempt id, whatever a whole batch may hold."""
+    if order.effect_ids is None:
+        return order.limit
+    return min(order.limit, len(order.effect_ids))
 
 
 def _floor_ms(budget: timedelta | None) -> int | None:

@@ -341,7 +341,7 @@ BEGIN
         SELECT * INTO STRICT v_last FROM effect_broker.effect_events e
         WHERE e.effect_id = p_effect_id ORDER BY e.sequence DESC LIMIT 1;
         v_result.version := v_last.sequence;
-        EXIT WHEN NOT coalesce(v_fresh, false) OR NOT effect_broker.contradicts(p_effect_id, p_ending);
+        EXIT WHEN NOT coalesce(v_fresh, false) OR NOT coalesce(effect_broker.contradicts(p_effect_id, p_ending), false);
         IF effect_broker.append_event(v_last, 'ContradictionRecorded', v_last.new_status, p_actor, v_metadata) THEN
             v_result.version := v_last.sequence + 1;
             v_result.contradicted := true;
@@ -400,7 +400,8 @@ BEGIN
 END
 $$;
 
--- Whether late proof of commit speaks against the terminal row: a failure, or a success under another identity.
+-- Whether late proof of commit speaks against the terminal row: a failure, or a success under another identity. NULL
+-- where either has no identity to compare: that is no contradiction.
 CREATE FUNCTION effect_broker.contradicts(p_effect_id uuid, p_ending effect_broker.attempt_ending) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_ending.kind = 'committed' AND (r.kind = 'failed_final' OR r.external_id <> p_ending.external_id)

@@ -29,6 +29,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         registry=PostgresRegistry(connections),
         clock=MovableClock(),
         pass_time=postgres_time(url),
+        reopen=lambda: PostgresLedger(connections),
     )
     await connections.close()
 

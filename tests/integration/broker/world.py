@@ -126,6 +126,7 @@ class World:
     registry: Registry
     clock: MovableClock
     pass_time: Callable[[timedelta], Awaitable[None]]
+    reopen: Callable[[], Ledger] | None = None
     target: SimulatedTarget = field(init=False)
     adapters: SimulatedAdapters = field(init=False)
     nudger: SilentNudger = field(default_factory=SilentNudger)
@@ -149,9 +150,9 @@ class World:
         """Whether this world's ledger reads the clock that `let_pass` moves."""
         return isinstance(self.ledger, MemoryLedger)
 
-    async def open(self, *contracts: EffectContract) -> World:
+    async def open(self, *contracts: EffectContract, slug: str = "acme") -> World:
         """Create the tenant and publish contracts."""
-        self.tenant, _ = await self.registry.create_tenant("acme", "Acme", "h1")
+        self.tenant, _ = await self.registry.create_tenant(slug, "Acme", "h1")
         for contract in contracts:
             await self.registry.publish(contract)
         return self
@@ -270,14 +271,18 @@ class World:
 
     async def fail_by_operator(self, effect_id: UUID) -> None:
         """Resolve an unknown effect as failed, on evidence from now."""
+        await self.decide(effect_id, Decision.FAILED)
+
+    async def decide(self, effect_id: UUID, decision: Decision) -> None:
+        """Resolve an effect as an operator would who looked at the target just now."""
         snapshot = await self.ledger.get(self.tenant.tenant_id, effect_id)
         assert snapshot is not None
         finding = Finding(
-            decision=Decision.FAILED,
-            reason="not in the target's books",
+            decision=decision,
+            reason="looked into the target's books",
             evidence={},
             expected_version=snapshot.version,
-            decision_id=f"fail-{effect_id}",
+            decision_id=f"{decision}-{snapshot.version}",
             actor="operator:ann",
             observed_at=snapshot.now,
         )
@@ -289,9 +294,15 @@ class World:
         return snapshot.work.unknown_since if snapshot.work else None
 
     async def let_pass(self, seconds: float) -> None:
-        """Let time pass on the ledger's clock and on every host's."""
+        """Let time pass on the ledger's clock and on every host's.
+
+        A process remembers how old the oldest due work was; after instants were moved
+        only a fresh one knows nothing false.
+        """
         self.clock.moved += seconds
         await self.pass_time(timedelta(seconds=seconds))
+        if self.reopen is not None:
+            self.ledger = self.reopen()
 
     async def settle(self, passes: int = 12, *, seconds: float = 5.0) -> None:
         """Run sweep, reconciler and dispatcher until nothing is due, time passing
