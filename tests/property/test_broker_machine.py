@@ -50,6 +50,9 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     "reconcilable": {},
     "unsafe": {},
 }
+ORDERS_MAX = 15
+"""So few that no limit decides who goes first: there the stores may differ."""
+
 LAG_SECONDS = 25.0
 """A lookup misses a fresh object for so long: inside the contract's settlement bound."""
 
@@ -98,13 +101,16 @@ class BrokerMachine(RuleBasedStateMachine):
             name=f"sim-{kind}",
             submit_deadline="10h",
             retry_limit=2,
+            backoff={"initial": "7s", "factor": 1.0, "max": "7s", "jitter": 0.0},
             **CONTRACTS[kind],
         )
         for side in self.sides:
             side.world.target.lag_seconds = LAG_SECONDS
+            side.world.unsafe_max = ORDERS_MAX
         slug = f"acme-{next(_runs)}"
         self.each(lambda side: side.world.open(made, slug=slug))
 
+    @precondition(lambda self: self.orders < ORDERS_MAX)
     @rule(acts=st.lists(st.sampled_from(ACTS), min_size=1, max_size=4))
     def submit(self, acts: list[str]) -> None:
         self.orders += 1
@@ -149,7 +155,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def wake_the_oldest(self) -> None:
         self.each(_wake)
 
-    @rule(seconds=st.sampled_from([0, 2, 12, 35, 45, 100]))
+    @rule(seconds=st.sampled_from([0, 12, 35, 45, 100]))
     def let_pass_and_work(self, seconds: int) -> None:
         async def work(side: Side) -> None:
             await side.world.let_pass(seconds)

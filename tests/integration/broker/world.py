@@ -17,7 +17,7 @@ from effect_broker.adapters.simulated import SimulatedAdapters
 from effect_broker.adapters.simulated_target import SimulatedTarget
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
-from effect_broker.broker.dispatch import Dispatcher
+from effect_broker.broker.dispatch import UNSAFE_MAX, Dispatcher
 from effect_broker.broker.facade import EffectBroker
 from effect_broker.broker.inspecting import Inspector
 from effect_broker.broker.measuring import Measuring
@@ -127,6 +127,7 @@ class World:
     clock: MovableClock
     pass_time: Callable[[timedelta], Awaitable[None]]
     reopen: Callable[[], Ledger] | None = None
+    unsafe_max: int = UNSAFE_MAX
     target: SimulatedTarget = field(init=False)
     adapters: SimulatedAdapters = field(init=False)
     nudger: SilentNudger = field(default_factory=SilentNudger)
@@ -183,6 +184,7 @@ class World:
             clock=self.clock,
             measuring=Measuring(self.meter),
             worker=worker,
+            unsafe_max=self.unsafe_max,
         )
 
     def reconciler(
