@@ -211,6 +211,11 @@ GUARANTEES: Final[Sequence[Guarantee]] = (
         "A large step of the database clock stops dispatch and says so.",
         17,
     ),
+    Guarantee(
+        "replay-cannot-send",
+        "Replaying an effect reads stored events and cannot reach an adapter.",
+        12,
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.forking import Forker, SimulatedFork
 from effect_broker.broker.inspecting import EffectView, Inspector
 from effect_broker.broker.resolving import Finding, Resolver
 from effect_broker.broker.submit import Submitter
@@ -92,6 +93,20 @@ class EffectBroker:
         """Ask for reconciliation and return the effect; never forces a retry."""
         await self.resolver.request(tenant_id, effect_id, actor=actor)
         return await self.get(tenant_id, effect_id)
+
+    async def fork(
+        self, tenant_id: UUID, effect_id: UUID, at_sequence: int
+    ) -> SimulatedFork:
+        """Simulate a fork with the answers on record; see `Forker.simulate`."""
+        forker = Forker(self.inspector, self.submitter)
+        return await forker.simulate(tenant_id, effect_id, at_sequence)
+
+    async def fork_live(
+        self, tenant_id: UUID, effect_id: UUID, operation_key: str, *, actor: str
+    ) -> Reservation:
+        """Reserve an effect's payload anew under another key; see `Forker.go_live`."""
+        forker = Forker(self.inspector, self.submitter)
+        return await forker.go_live(tenant_id, effect_id, operation_key, actor=actor)
 
     async def resolve(
         self, tenant_id: UUID, effect_id: UUID, finding: Finding

@@ -11,13 +11,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.broker.catalog import Catalog
-from effect_broker.broker.payload import open_result
+from effect_broker.broker.payload import open_arguments, open_result
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.errors import EffectNotFound, ReceiptNotFound
 from effect_broker.domain.event import EffectEvent
+from effect_broker.domain.intent import EffectRequest
 from effect_broker.domain.receipt import Receipt
 from effect_broker.domain.status import TERMINAL, EffectStatus
+from effect_broker.domain.upcasting import upcast
 from effect_broker.ports import Cipher, EffectQuery, Ledger, Snapshot
 
 PAGE_MAX: Final = 200
@@ -64,6 +66,24 @@ class Inspector:
         """
         return await self._view(await self._snapshot(tenant_id, effect_id))
 
+    async def request(self, tenant_id: UUID, effect_id: UUID) -> EffectRequest | None:
+        """Return the request as it was reserved, or None once its payload was pruned.
+
+        Raises:
+            EffectNotFound: none with this id for this tenant.
+        """
+        intent = (await self._snapshot(tenant_id, effect_id)).intent
+        arguments = open_arguments(self._cipher, intent)
+        if arguments is None:
+            return None
+        return EffectRequest(
+            intent.operation_key,
+            intent.tool,
+            arguments,
+            intent.requested_by,
+            intent.trace_id,
+        )
+
     async def attempts(self, tenant_id: UUID, effect_id: UUID) -> Sequence[Attempt]:
         """Return an effect's attempts with their endings."""
         return await self._ledger.attempts(tenant_id, effect_id)
@@ -75,7 +95,8 @@ class Inspector:
             EffectNotFound: none with this id for this tenant.
         """
         await self._snapshot(tenant_id, effect_id)
-        return await self._ledger.events(tenant_id, effect_id)
+        stored = await self._ledger.events(tenant_id, effect_id)
+        return [upcast(event) for event in stored]
 
     async def receipt(self, tenant_id: UUID, effect_id: UUID) -> Mapping[str, Any]:
         """Return the immutable receipt as JSON, the target's answer in the clear.
