@@ -7,7 +7,8 @@ The claim authorises the send, never the event that woke this process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -51,6 +52,9 @@ UNSAFE_MAX: Final = 2
 """Unsafe attempts at once: one crash makes each of them unknown for a person to resolve.
 """
 
+HEARTBEATS_A_LEASE: Final = 3
+"""Two may be lost before a lease ends; a contract's attempt fits its lease anyway."""
+
 Results = Sequence[tuple[Step, StepResult]]
 
 
@@ -89,6 +93,7 @@ class Dispatcher:
         worker: str,
         batch_max: int = BATCH_MAX,
         unsafe_max: int = UNSAFE_MAX,
+        heartbeats_a_lease: int = HEARTBEATS_A_LEASE,
         new_id: NewId,
     ) -> None:
         self._ledger = ledger
@@ -103,6 +108,7 @@ class Dispatcher:
         self._worker = worker
         self._batch_max = batch_max
         self._unsafe_max = unsafe_max
+        self._heartbeats_a_lease = heartbeats_a_lease
         self._new_id = new_id
         self._clock_watch = ClockWatch(settler.clock_margin)
 
@@ -218,7 +224,14 @@ class Dispatcher:
         results: list[tuple[Step, StepResult]] = []
         lost: LedgerUnavailable | None = None
         while running:
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                running,
+                timeout=self._heartbeat_seconds(running.values()),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not done:
+                await self._renew(running)
+                continue
             ended = [_ended(task, running.pop(task)) for task in done]
             self._measuring.attempts(ended, self._clock.monotonic() - started)
             try:
@@ -228,6 +241,30 @@ class Dispatcher:
         if lost is not None:
             raise lost
         return results
+
+    def _heartbeat_seconds(self, held: Iterable[_Running]) -> float:
+        shortest = min(item.contract.lease for item in held)
+        return shortest.total_seconds() / self._heartbeats_a_lease
+
+    async def _renew(self, running: Mapping[asyncio.Task[Ended], _Running]) -> None:
+        """Extend the leases of what is still under way, and stop what is no longer ours.
+
+        A renewal moves no send deadline. One that gets no answer changes nothing: the
+        deadline bounds the attempt, and its record finds out whether the claim stands.
+        """
+        by_lease: dict[tuple[UUID, timedelta], list[UUID]] = defaultdict(list)
+        for held in running.values():
+            place = held.claim.token, held.contract.lease
+            by_lease[place].append(held.claim.intent.effect_id)
+        for (token, lease), effect_ids in by_lease.items():
+            try:
+                kept = await self._ledger.renew(token, effect_ids, lease)
+            except LedgerUnavailable:
+                continue
+            for task, held in running.items():
+                effect_id = held.claim.intent.effect_id
+                if effect_id in effect_ids and effect_id not in kept:
+                    task.cancel()
 
     async def _abandon(
         self, running: dict[asyncio.Task[Ended], _Running], started: float

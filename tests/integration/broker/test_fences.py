@@ -5,8 +5,13 @@ the same.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 from effect_broker.domain.attempt import EndingKind
+from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.domain.status import EffectStatus
 from tests.guarantees import guarantee
 from tests.integration.broker.holding import HoldingAdapters
@@ -99,6 +104,67 @@ async def test_late_proof_that_arrives_during_the_next_attempt_is_used_by_it(
         EndingKind.NOT_EXECUTED,
     ]
     assert [attempt.late for attempt in attempts] == [True, False]
+
+
+class CountedRenewals:
+    """Passes everything on; says when a lease was renewed, `lost` times in vain."""
+
+    def __init__(self, inner: Any, *, lost: int = 0) -> None:
+        self._inner = inner
+        self._lost = lost
+        self.renewed = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def renew(
+        self, token: UUID, effect_ids: Sequence[UUID], lease: timedelta
+    ) -> frozenset[UUID]:
+        if self._lost > 0:
+            self._lost -= 1
+            raise LedgerUnavailable("The ledger is away.")
+        kept: frozenset[UUID] = await self._inner.renew(token, effect_ids, lease)
+        self.renewed.set()
+        return kept
+
+
+async def test_long_attempt_keeps_its_lease_also_past_a_lost_heartbeat(
+    world: World,
+) -> None:
+    await world.open(contract())
+    effect = (await world.submit()).effect
+    ledger = CountedRenewals(world.ledger, lost=2)
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    dispatcher = world.dispatcher(
+        ledger=ledger, adapters=holding, heartbeats_a_lease=3000
+    )
+    running = asyncio.create_task(dispatcher.run_once())
+    await holding.reached.wait()
+    await world.let_pass(29)
+    ledger.renewed.clear()
+    await ledger.renewed.wait()
+    await world.let_pass(29)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.DISPATCHING
+    holding.go.set()
+    assert (await running).recorded == 1
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+
+
+async def test_worker_that_learns_of_its_lost_claim_stops_its_attempt(
+    world: World,
+) -> None:
+    await world.open(contract("unsafe"))
+    effect = (await world.submit()).effect
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    dispatcher = world.dispatcher(adapters=holding, heartbeats_a_lease=300)
+    running = asyncio.create_task(dispatcher.run_once())
+    await holding.reached.wait()
+    await world.ledger.expire_leases(10, clock_margin=timedelta(days=-1))
+    report = await running
+    assert report.fenced == 1
+    assert world.target.requests == []
+    assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
 
 
 async def test_two_workers_with_one_configuration_make_one_charge(world: World) -> None:

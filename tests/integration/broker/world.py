@@ -17,7 +17,11 @@ from effect_broker.adapters.simulated import SimulatedAdapters
 from effect_broker.adapters.simulated_target import SimulatedTarget
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.catalog import Catalog
-from effect_broker.broker.dispatch import UNSAFE_MAX, Dispatcher
+from effect_broker.broker.dispatch import (
+    HEARTBEATS_A_LEASE,
+    UNSAFE_MAX,
+    Dispatcher,
+)
 from effect_broker.broker.facade import EffectBroker
 from effect_broker.broker.inspecting import Inspector
 from effect_broker.broker.measuring import Measuring
@@ -169,6 +173,7 @@ class World:
         adapters: AdapterSource | None = None,
         recorder: Recorder | None = None,
         worker: str = "worker",
+        heartbeats_a_lease: int = HEARTBEATS_A_LEASE,
     ) -> Dispatcher:
         """Return a dispatcher; two made alike are two workers with one configuration."""
         ledger, adapters = ledger or self.ledger, adapters or self.adapters
@@ -185,6 +190,7 @@ class World:
             measuring=Measuring(self.meter),
             worker=worker,
             unsafe_max=self.unsafe_max,
+            heartbeats_a_lease=heartbeats_a_lease,
         )
 
     def reconciler(
