@@ -1,5 +1,5 @@
 """`python -m effect_broker`: the command line where its script is not installed."""
 
-from effect_broker.surfaces.cli import main
+from effect_broker.surfaces.cli.app import main
 
 main()

@@ -1,0 +1,23 @@
+"""The command line's root: a broker on a plain machine, and what an operator does."""
+
+from __future__ import annotations
+
+import typer
+
+from effect_broker.surfaces.cli import contracts, processes, tenants
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(contracts.app, name="contracts")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(tenants.keys, name="keys")
+processes.add_to(app)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@app.callback()
+def _root() -> None:
+    """Send a mutating call at most as often as its target can prove."""

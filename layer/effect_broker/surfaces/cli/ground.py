@@ -1,0 +1,96 @@
+"""What the commands share: the ledger for one use, refusals as exit statuses, and output.
+
+Exit status: 0 done, 1 refused, 2 misused, 3 the ledger cannot be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from effect_broker.domain.errors import EffectBrokerError, LedgerUnavailable
+from effect_broker.settings import Settings
+from effect_broker.telemetry import NullMeter
+
+if TYPE_CHECKING:
+    from effect_broker.wiring.core import Core
+
+REFUSED: Final = 1
+AWAY: Final = 3
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, one document a line, for programs.")
+]
+
+_T = TypeVar("_T")
+
+
+def on_the_ledger(use: Callable[[Core], Awaitable[_T]]) -> _T:
+    """Run one use of the ledger in a process that ends with it."""
+    from effect_broker.wiring.core import Core
+
+    async def run() -> _T:
+        core = Core(Settings.from_environment(), NullMeter())
+        try:
+            return await use(core)
+        finally:
+            await core.connections.close()
+
+    with refusals():
+        return asyncio.run(run())
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """End the process with a line and a status, where the broker refuses."""
+    try:
+        yield
+    except LedgerUnavailable as error:
+        _say(error)
+        raise typer.Exit(AWAY) from None
+    except EffectBrokerError as error:
+        _say(error)
+        raise typer.Exit(REFUSED) from None
+
+
+def print_json(document: Any) -> None:
+    """Print one document on one line."""
+    print(json.dumps(document, default=str))
+
+
+def print_rows(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str
+) -> None:
+    """Print rows as JSON lines with all they hold, or as a table of the named columns.
+
+    A column's heading is its name with spaces; `empty` is what a person reads where there
+    is no row.
+    """
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    if not rows:
+        print(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        cells = [row.get(column) for column in columns]
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
+    Console().print(table)
+
+
+def _say(error: EffectBrokerError) -> None:
+    sys.stderr.write(f"effect-broker: {error.message}\n")
