@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from docs import generate
 from effect_broker.domain.contract import EffectContract, SafetyClass
 from effect_broker.domain.status import EffectStatus
-from effect_broker.surfaces import cli
+from effect_broker.surfaces.cli.app import app
 from effect_broker.surfaces.requests import finding, submission
 from effect_broker.telemetry import NAMES, PREFIX
 
@@ -160,7 +160,7 @@ def check_command(words: list[str]) -> None:
 
 def check_cli(words: list[str]) -> None:
     """Fail unless the command line has the command and takes its arguments."""
-    name, command = "effect-broker", typer.main.get_command(cli.app)
+    name, command = "effect-broker", typer.main.get_command(app)
     while isinstance(command, TyperGroup):
         name, *words = words
         command = command.commands[name]
