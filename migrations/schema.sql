@@ -236,14 +236,14 @@ CREATE TYPE effect_broker.step_row AS (
 	contradicted boolean
 );
 ALTER TYPE effect_broker.step_row OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamp with time zone) RETURNS void
+CREATE FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_lifetime_ms bigint) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
     AS $$
     INSERT INTO api_keys (key_id, tenant_id, secret_hash, scopes, expires_at)
-    VALUES (p_key_id, p_tenant_id, p_secret_hash, p_scopes, p_expires_at)
+    VALUES (p_key_id, p_tenant_id, p_secret_hash, p_scopes, clock_timestamp() + milliseconds(p_lifetime_ms))
 $$;
-ALTER FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamp with time zone) OWNER TO effect_broker_owner;
+ALTER FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_lifetime_ms bigint) OWNER TO effect_broker_owner;
 CREATE TABLE effect_broker.effect_events (
     effect_id uuid NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -1916,6 +1916,28 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.revoke_api_key(p_key_id text) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.rotate_api_key(p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint) RETURNS timestamp with time zone
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+DECLARE
+    v_old api_keys;
+BEGIN
+    UPDATE api_keys k
+    SET expires_at = least(k.expires_at, clock_timestamp() + milliseconds(p_overlap_ms))
+    WHERE k.key_id = p_key_id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+    RETURNING * INTO v_old;
+    IF FOUND THEN
+        INSERT INTO api_keys (key_id, tenant_id, secret_hash, scopes, expires_at)
+        VALUES (
+            p_new_key_id, v_old.tenant_id, p_secret_hash, v_old.scopes, clock_timestamp() + milliseconds(p_lifetime_ms)
+        )
+        ON CONFLICT (key_id) DO NOTHING;
+    END IF;
+    RETURN v_old.expires_at;
+END
+$$;
+ALTER FUNCTION effect_broker.rotate_api_key(p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.sealed_under_other_keys(p_place text, p_data_key_id text, p_after effect_broker.sealed_row, p_limit integer) RETURNS SETOF effect_broker.sealed_row
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -2648,8 +2670,8 @@ ALTER TABLE ONLY effect_broker.api_keys
 ALTER TABLE ONLY effect_broker.contract_routes
     ADD CONSTRAINT contract_routes_contract_id_fkey FOREIGN KEY (contract_id) REFERENCES effect_broker.contracts(contract_id);
 GRANT USAGE ON SCHEMA effect_broker TO effect_broker_app;
-REVOKE ALL ON FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamp with time zone) FROM PUBLIC;
-GRANT ALL ON FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamp with time zone) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_lifetime_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.add_api_key(p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_lifetime_ms bigint) TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_events TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.append_event(p_last effect_broker.effect_events, p_type effect_broker.event_type, p_new effect_broker.effect_status, p_actor text, p_metadata text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.archive_month(p_month date) FROM PUBLIC;
@@ -2743,6 +2765,8 @@ REVOKE ALL ON FUNCTION effect_broker.resolve_finish(p_step effect_broker.finishi
 GRANT ALL ON FUNCTION effect_broker.resolve_finish(p_step effect_broker.finishing, p_decision effect_broker.decision) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.revoke_api_key(p_key_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.revoke_api_key(p_key_id text) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.rotate_api_key(p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.rotate_api_key(p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.sealed_under_other_keys(p_place text, p_data_key_id text, p_after effect_broker.sealed_row, p_limit integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.send_refusal(p_now timestamp with time zone, p_submit_until timestamp with time zone, p_horizon_at timestamp with time zone, p_scope_digest bytea, p_scope_now bytea, p_attempt_ms bigint, p_settlement_ms bigint, p_margin_ms bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.set_tenant_disabled(p_tenant_id uuid, p_disabled boolean) FROM PUBLIC;

@@ -11,7 +11,7 @@ from effect_broker.domain.errors import DecisionRefused, EffectNotFound
 from effect_broker.domain.receipt import ReceiptDraft, ReceiptKind, ReceiptSource
 from effect_broker.ids import uuid7
 from effect_broker.ledger.chain import first_break
-from effect_broker.ports import Claim, Resolution, Step, StepStatus
+from effect_broker.ports import Claim, Credential, Resolution, Step, StepStatus
 from tests.conformance.ledgers import E, S, Store, lost, retryable, step, succeeded
 from tests.guarantees import guarantee
 
@@ -216,8 +216,7 @@ async def test_a_key_is_live_until_it_is_revoked_expired_or_its_tenant_disabled(
 ) -> None:
     registry, secret = store.registry, hashlib.sha256(b"secret").digest()
     await registry.add_key(store.tenant_id, "a", secret, ["submit", "read"], None)
-    past = datetime(2020, 1, 1, tzinfo=UTC)
-    await registry.add_key(store.tenant_id, "b", secret, ["operate"], past)
+    await registry.add_key(store.tenant_id, "b", secret, ["operate"], timedelta(0))
     found = await registry.key("a")
     assert found is not None
     credential, stored = found
@@ -234,6 +233,55 @@ async def test_a_key_is_live_until_it_is_revoked_expired_or_its_tenant_disabled(
     assert await registry.revoke_key("a")
     assert not await registry.revoke_key("unknown")
     assert await registry.key("a") is None
+
+
+async def test_a_rotated_key_opens_for_the_overlap_beside_the_one_that_follows_it(
+    store: Store,
+) -> None:
+    registry, old, new = store.registry, b"o" * 32, b"n" * 32
+    await registry.add_key(store.tenant_id, "old", old, ["submit", "read"], None)
+    hour = timedelta(hours=1)
+    ends_at = await registry.rotate_key("old", "new", new, None, overlap=hour)
+    assert ends_at is not None
+    assert [await registry.key(key_id) for key_id in ("old", "new")] == [
+        (credential(store, "old"), old),
+        (credential(store, "new"), new),
+    ]
+    again = await registry.rotate_key("old", "new", new, None, overlap=2 * hour)
+    assert again == ends_at
+    assert await registry.rotate_key("old", "third", new, None, overlap=timedelta(0))
+    assert await registry.key("old") is None
+    assert await registry.rotate_key("old", "fourth", new, None, overlap=hour) is None
+    assert await registry.key("fourth") is None
+    assert await registry.rotate_key("none", "fifth", new, None, overlap=hour) is None
+
+
+async def test_keys_are_listed_with_what_became_of_them(store: Store) -> None:
+    registry, secret = store.registry, bytes(32)
+    other, _ = await registry.create_tenant("zoo", "Zoo", "h1")
+    await registry.add_key(store.tenant_id, "a", secret, ["submit"], None)
+    await registry.add_key(store.tenant_id, "b", secret, ["read"], timedelta(0))
+    await registry.add_key(store.tenant_id, "e", secret, ["read"], None)
+    await registry.add_key(other.tenant_id, "c", secret, ["operate"], None)
+    await registry.add_key(other.tenant_id, "d", secret, ["operate"], None)
+    await registry.revoke_key("a")
+    await registry.set_disabled(store.tenant_id, True)
+    listed = await registry.keys()
+    assert [(it.tenant_slug, it.key_id, it.state) for it in listed] == [
+        ("acme", "a", "revoked"),
+        ("acme", "b", "expired"),
+        ("acme", "e", "tenant_disabled"),
+        ("zoo", "c", "live"),
+        ("zoo", "d", "live"),
+    ]
+    assert listed[0].revoked_at is not None
+    assert listed[1].expires_at is not None
+    assert await registry.keys(other.tenant_id) == listed[3:]
+
+
+def credential(store: Store, key_id: str) -> Credential:
+    scopes = frozenset({"submit", "read"})
+    return Credential(key_id, store.tenant_id, "acme", scopes)
 
 
 async def test_a_sealed_reason_is_bytes_of_any_kind(store: Store) -> None:

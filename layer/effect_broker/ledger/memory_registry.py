@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import ContractConflict, NotFound
 from effect_broker.ledger.memory_guard import refuse_in_production
-from effect_broker.ports import Credential, PublishedContract, Tenant
+from effect_broker.ports import ApiKey, Credential, KeyState, PublishedContract, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    credential: Credential
+    secret_hash: bytes
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None = None
 
 
 class MemoryRegistry:
@@ -30,8 +40,7 @@ class MemoryRegistry:
         self._now = now
         self._new_id = new_id
         self._tenants: dict[UUID, Tenant] = {}
-        self._keys: dict[str, tuple[Credential, bytes, datetime | None]] = {}
-        self._revoked: set[str] = set()
+        self._keys: dict[str, _Key] = {}
         self._contracts: list[PublishedContract] = []
         self._routes: dict[str, int] = {}
 
@@ -75,27 +84,68 @@ class MemoryRegistry:
         key_id: str,
         secret_hash: bytes,
         scopes: Sequence[str],
-        expires_at: datetime | None,
+        lifetime: timedelta | None,
     ) -> None:
         """Store a hashed API key."""
         slug = self._tenants[tenant_id].slug
         credential = Credential(key_id, tenant_id, slug, frozenset(scopes))
-        self._keys[key_id] = (credential, secret_hash, expires_at)
+        now = self._now()
+        ends_at = None if lifetime is None else now + lifetime
+        self._keys[key_id] = _Key(credential, secret_hash, tuple(scopes), now, ends_at)
+
+    async def rotate_key(
+        self,
+        key_id: str,
+        new_key_id: str,
+        secret_hash: bytes,
+        lifetime: timedelta | None,
+        *,
+        overlap: timedelta,
+    ) -> datetime | None:
+        """Add a key in a live one's place; return when that one ends, None if it is
+        dead.
+        """
+        old = self._keys.get(key_id)
+        if old is None or self._state(old) in (KeyState.REVOKED, KeyState.EXPIRED):
+            return None
+        ends_at = min(filter(None, (old.expires_at, self._now() + overlap)))
+        self._keys[key_id] = replace(old, expires_at=ends_at)
+        await self.add_key(
+            old.credential.tenant_id, new_key_id, secret_hash, old.scopes, lifetime
+        )
+        return ends_at
 
     async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
         """Return a live key with its secret hash."""
-        if key_id not in self._keys or key_id in self._revoked:
+        found = self._keys.get(key_id)
+        if found is None or self._state(found) is not KeyState.LIVE:
             return None
-        credential, secret_hash, expires_at = self._keys[key_id]
-        expired = expires_at is not None and expires_at <= self._now()
-        if expired or self._tenants[credential.tenant_id].disabled:
-            return None
-        return credential, secret_hash
+        return found.credential, found.secret_hash
+
+    async def keys(self, tenant_id: UUID | None = None) -> Sequence[ApiKey]:
+        """List the keys of a tenant, or of all; dead ones too."""
+        listed = [
+            ApiKey(
+                key_id=key_id,
+                tenant_slug=found.credential.tenant_slug,
+                scopes=found.scopes,
+                created_at=found.created_at,
+                expires_at=found.expires_at,
+                revoked_at=found.revoked_at,
+                state=self._state(found),
+            )
+            for key_id, found in self._keys.items()
+            if tenant_id in (None, found.credential.tenant_id)
+        ]
+        return sorted(listed, key=lambda it: (it.tenant_slug, it.created_at, it.key_id))
 
     async def revoke_key(self, key_id: str) -> bool:
         """Revoke a key; False where there is none."""
-        self._revoked.add(key_id)
-        return key_id in self._keys
+        found = self._keys.get(key_id)
+        if found is None:
+            return False
+        self._keys[key_id] = replace(found, revoked_at=found.revoked_at or self._now())
+        return True
 
     async def publish(self, contract: EffectContract) -> tuple[PublishedContract, bool]:
         """Add a contract version (True), or return the equal one (False).
@@ -129,6 +179,15 @@ class MemoryRegistry:
             )
             for stored in self._contracts
         ]
+
+    def _state(self, found: _Key) -> KeyState:
+        if found.revoked_at is not None:
+            return KeyState.REVOKED
+        if found.expires_at is not None and found.expires_at <= self._now():
+            return KeyState.EXPIRED
+        if self._tenants[found.credential.tenant_id].disabled:
+            return KeyState.TENANT_DISABLED
+        return KeyState.LIVE
 
     def accepts(self, tenant_id: UUID, contract_id: int) -> bool:
         """Say whether a reservation may name this tenant and this contract."""

@@ -13,7 +13,7 @@ from effect_broker.domain.timing import NO_WAIT
 from effect_broker.ledger.connection import Call, Connections, Row
 from effect_broker.ledger.queries import statements
 from effect_broker.ledger.rows import milliseconds
-from effect_broker.ports import Credential, PublishedContract, Tenant
+from effect_broker.ports import ApiKey, Credential, KeyState, PublishedContract, Tenant
 
 _SQL: Final = statements("registry")
 
@@ -69,7 +69,7 @@ class PostgresRegistry:
         key_id: str,
         secret_hash: bytes,
         scopes: Sequence[str],
-        expires_at: datetime | None,
+        lifetime: timedelta | None,
     ) -> None:
         """Store a hashed API key."""
         await self._connections.fetch(
@@ -80,10 +80,48 @@ class PostgresRegistry:
                     "key_id": key_id,
                     "secret_hash": secret_hash,
                     "scopes": list(scopes),
-                    "expires_at": expires_at,
+                    "lifetime_ms": _optional_ms(lifetime),
                 },
             )
         )
+
+    async def rotate_key(
+        self,
+        key_id: str,
+        new_key_id: str,
+        secret_hash: bytes,
+        lifetime: timedelta | None,
+        *,
+        overlap: timedelta,
+    ) -> datetime | None:
+        """Add a key in a live one's place; return when that one ends, None if it is
+        dead.
+        """
+        found = await self._call(
+            "rotate_key",
+            key_id=key_id,
+            new_key_id=new_key_id,
+            secret_hash=secret_hash,
+            lifetime_ms=_optional_ms(lifetime),
+            overlap_ms=milliseconds(overlap),
+        )
+        ends_at: datetime | None = found[0].old_key_ends_at
+        return ends_at
+
+    async def keys(self, tenant_id: UUID | None = None) -> Sequence[ApiKey]:
+        """List the keys of a tenant, or of all; dead ones too."""
+        return [
+            ApiKey(
+                key_id=row.key_id,
+                tenant_slug=row.slug,
+                scopes=tuple(row.scopes),
+                created_at=row.created_at,
+                expires_at=row.expires_at,
+                revoked_at=row.revoked_at,
+                state=KeyState(row.state),
+            )
+            for row in await self._call("keys", tenant_id=tenant_id)
+        ]
 
     async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
         """Return a live key with its secret hash."""
@@ -159,3 +197,7 @@ class PostgresRegistry:
 
 def _tenant(row: Row) -> Tenant:
     return Tenant(row.tenant_id, row.slug, row.name, row.hmac_key_id, row.disabled)
+
+
+def _optional_ms(duration: timedelta | None) -> int | None:
+    return None if duration is None else milliseconds(duration)

@@ -10,7 +10,9 @@ from effect_broker.ports.host import Sealed as Sealed
 from effect_broker.ports.host import SecretSource as SecretSource
 from effect_broker.ports.host import Watchdog as Watchdog
 from effect_broker.ports.ledger import Ledger as Ledger
+from effect_broker.ports.registry import ApiKey as ApiKey
 from effect_broker.ports.registry import Credential as Credential
+from effect_broker.ports.registry import KeyState as KeyState
 from effect_broker.ports.registry import PublishedContract as PublishedContract
 from effect_broker.ports.registry import Registry as Registry
 from effect_broker.ports.registry import Tenant as Tenant

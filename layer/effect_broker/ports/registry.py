@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -30,6 +31,28 @@ class Credential:
     tenant_id: UUID
     tenant_slug: str
     scopes: frozenset[str]
+
+
+class KeyState(StrEnum):
+    """Whether a key opens, and what keeps it from it."""
+
+    LIVE = "live"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    TENANT_DISABLED = "tenant_disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What operators see of a key; its secret is not kept."""
+
+    key_id: str
+    tenant_slug: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    state: KeyState
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +90,27 @@ class Registry(Protocol):
         key_id: str,
         secret_hash: bytes,
         scopes: Sequence[str],
-        expires_at: datetime | None,
+        lifetime: timedelta | None,
     ) -> None:
-        """Store a hashed API key."""
+        """Store a hashed API key; without a lifetime it opens until it is revoked."""
+
+    async def rotate_key(
+        self,
+        key_id: str,
+        new_key_id: str,
+        secret_hash: bytes,
+        lifetime: timedelta | None,
+        *,
+        overlap: timedelta,
+    ) -> datetime | None:
+        """Add a key with the tenant and scopes of a live one, which ends after the
+        overlap.
+
+        Returns when the old one ends, or None where it is not alive and nothing was done.
+        """
+
+    async def keys(self, tenant_id: UUID | None = None) -> Sequence[ApiKey]:
+        """List the keys of a tenant, or of all; dead ones too."""
 
     async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
         """Return a live key (neither revoked nor expired, tenant enabled) with its secret

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.broker.resolving import Finding
+from effect_broker.domain.durations import parse_duration
 from effect_broker.domain.errors import (
     EffectNotFound,
     InvalidOperationKey,
@@ -151,6 +152,17 @@ class Fields:
         if instant is None:
             self.complain(name, "must be an RFC 3339 instant with an offset")
         return instant
+
+    def span(self, name: str) -> timedelta | None:
+        """Read a span of time such as 30s, 5m or 24h; absent is None."""
+        value = self._present(name, required=False)
+        if value is None:
+            return None
+        try:
+            return parse_duration(value if isinstance(value, str) else "")
+        except ValueError:
+            self.complain(name, "must be a span such as 30s, 5m or 24h")
+            return None
 
     def identifier(self, name: str) -> UUID | None:
         """Read a UUID that must be there."""

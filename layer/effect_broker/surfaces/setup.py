@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Final
 
 from effect_broker.domain.errors import InvalidRequest
-from effect_broker.surfaces.admin import Administration
+from effect_broker.ports import Tenant
+from effect_broker.surfaces.admin import OVERLAP, Administration
 from effect_broker.surfaces.requests import Fields
 from effect_broker.wiring.core import Core
 from effect_broker.wiring.sources import migrate
@@ -47,19 +50,71 @@ async def _create_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:
     return {"tenant_id": str(tenant.tenant_id), "slug": slug, "created": created}
 
 
-async def _create_key(core: Core, body: dict[str, Any]) -> dict[str, Any]:
-    fields = Fields(body, known=("tenant", "scopes"))
-    slug, scopes = fields.text("tenant"), fields.texts("scopes")
+async def _list_tenants(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    Fields(body, known=()).check()
+    return {"tenants": [_tenant(it) for it in await core.registry.tenants()]}
+
+
+async def _disable_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    return await _set_disabled(core, body, disabled=True)
+
+
+async def _enable_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    return await _set_disabled(core, body, disabled=False)
+
+
+async def _set_disabled(
+    core: Core, body: dict[str, Any], *, disabled: bool
+) -> dict[str, Any]:
+    fields = Fields(body, known=("slug",))
+    slug = fields.text("slug")
     fields.check()
-    made = await Administration(core.registry, ()).create_key(slug, scopes)
+    return _tenant(await Administration(core.registry, ()).set_disabled(slug, disabled))
+
+
+def _tenant(tenant: Tenant) -> dict[str, Any]:
+    return {**asdict(tenant), "tenant_id": str(tenant.tenant_id)}
+
+
+async def _create_key(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    fields = Fields(body, known=("tenant", "scopes", "expires_in"))
+    slug, scopes = fields.text("tenant"), fields.texts("scopes")
+    lifetime = fields.span("expires_in")
+    fields.check()
+    made = await Administration(core.registry, ()).create_key(slug, scopes, lifetime)
     return {"key_id": made.key_id, "key": made.key}
+
+
+async def _list_keys(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    fields = Fields(body, known=("tenant",))
+    slug = fields.text("tenant")
+    fields.check()
+    owner = await Administration(core.registry, ()).tenant(slug)
+    listed = await core.registry.keys(owner.tenant_id)
+    return {"keys": [_instants_as_text(asdict(key)) for key in listed]}
+
+
+async def _rotate_key(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    fields = Fields(body, known=("key_id", "overlap", "expires_in"))
+    key_id, overlap = fields.text("key_id"), fields.span("overlap")
+    lifetime = fields.span("expires_in")
+    fields.check()
+    made, ends_at = await Administration(core.registry, ()).rotate_key(
+        key_id, overlap=OVERLAP if overlap is None else overlap, lifetime=lifetime
+    )
+    return {
+        "key_id": made.key_id,
+        "key": made.key,
+        "old_key_ends_at": ends_at.isoformat(),
+    }
 
 
 async def _revoke_key(core: Core, body: dict[str, Any]) -> dict[str, Any]:
     fields = Fields(body, known=("key_id",))
     key_id = fields.text("key_id")
     fields.check()
-    return {"key_id": key_id, "revoked": await core.registry.revoke_key(key_id)}
+    await Administration(core.registry, ()).revoke_key(key_id)
+    return {"key_id": key_id, "revoked": True}
 
 
 async def _publish_contracts(core: Core, body: dict[str, Any]) -> dict[str, Any]:
@@ -81,12 +136,24 @@ async def _publish_contracts(core: Core, body: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def _instants_as_text(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in row.items()
+    }
+
+
 _Operation = Callable[[Core, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _OPERATIONS: Final[Mapping[str, _Operation]] = {
     UPGRADE: _upgrade,
     "create_tenant": _create_tenant,
+    "list_tenants": _list_tenants,
+    "disable_tenant": _disable_tenant,
+    "enable_tenant": _enable_tenant,
     "create_key": _create_key,
+    "list_keys": _list_keys,
+    "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
     "publish_contracts": _publish_contracts,
 }

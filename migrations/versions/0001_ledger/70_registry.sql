@@ -32,13 +32,39 @@ END
 $$;
 
 CREATE FUNCTION effect_broker.add_api_key(
-    p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_expires_at timestamptz
+    p_tenant_id uuid, p_key_id text, p_secret_hash bytea, p_scopes text[], p_lifetime_ms bigint
 ) RETURNS void
 LANGUAGE sql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 AS $$
     INSERT INTO api_keys (key_id, tenant_id, secret_hash, scopes, expires_at)
-    VALUES (p_key_id, p_tenant_id, p_secret_hash, p_scopes, p_expires_at)
+    VALUES (p_key_id, p_tenant_id, p_secret_hash, p_scopes, clock_timestamp() + milliseconds(p_lifetime_ms))
+$$;
+
+-- Another key takes a live key's place; for the overlap both open, or shorter where the old one ends before. NULL: there
+-- is no such live key. The same writing again changes nothing.
+CREATE FUNCTION effect_broker.rotate_api_key(
+    p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint
+) RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+DECLARE
+    v_old api_keys;
+BEGIN
+    UPDATE api_keys k
+    SET expires_at = least(k.expires_at, clock_timestamp() + milliseconds(p_overlap_ms))
+    WHERE k.key_id = p_key_id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+    RETURNING * INTO v_old;
+    IF FOUND THEN
+        INSERT INTO api_keys (key_id, tenant_id, secret_hash, scopes, expires_at)
+        VALUES (
+            p_new_key_id, v_old.tenant_id, p_secret_hash, v_old.scopes, clock_timestamp() + milliseconds(p_lifetime_ms)
+        )
+        ON CONFLICT (key_id) DO NOTHING;
+    END IF;
+    RETURN v_old.expires_at;
+END
 $$;
 
 -- The first revocation stands: its instant is evidence.

@@ -73,9 +73,44 @@ def test_revoked_key_opens_nothing_once_the_process_is_fresh(lambdas: Lambdas) -
     assert answer["statusCode"] == 401
 
 
+def test_rotated_key_opens_beside_its_successor(lambdas: Lambdas) -> None:
+    old = lambdas.keys["acme"]
+    event = {"operation": "rotate_key", "key_id": old.split("_")[1], "overlap": "1h"}
+    made = lambdas.invoke("migrate", event)
+    assert lambdas.http("GET", "/v1/tools")[0]["statusCode"] == 200
+    lambdas.keys["acme"] = made["key"]
+    assert lambdas.http("GET", "/v1/tools")[0]["statusCode"] == 200
+    listed = lambdas.invoke("migrate", {"operation": "list_keys", "tenant": "acme"})
+    assert {row["key_id"] for row in listed["keys"]} == {
+        old.split("_")[1],
+        made["key_id"],
+    }
+    assert old.split("_")[2] not in str(listed)
+
+
+def test_disabled_tenant_neither_reads_nor_submits(lambdas: Lambdas) -> None:
+    disabled = {"operation": "disable_tenant", "slug": "acme"}
+    assert lambdas.invoke("migrate", disabled)["disabled"] is True
+    answer, _ = lambdas.http("GET", "/v1/tools")
+    assert answer["statusCode"] == 401
+    listed = lambdas.invoke("migrate", {"operation": "list_tenants"})["tenants"]
+    assert {row["slug"]: row["disabled"] for row in listed} == {
+        "acme": True,
+        "other": False,
+    }
+    enabled = {"operation": "enable_tenant", "slug": "acme"}
+    assert lambdas.invoke("migrate", enabled)["disabled"] is False
+    assert lambdas.http("GET", "/v1/tools")[0]["statusCode"] == 200
+
+
 @pytest.mark.parametrize(
     ("event", "name"),
     [
+        ({"operation": "rotate_key", "key_id": "0"}, "NotFound"),
+        ({"operation": "rotate_key", "key_id": "0", "overlap": "5"}, "InvalidFields"),
+        ({"operation": "revoke_key", "key_id": "0"}, "NotFound"),
+        ({"operation": "list_keys", "tenant": "nobody"}, "NotFound"),
+        ({"operation": "disable_tenant"}, "InvalidFields"),
         ({"operation": "drop"}, "InvalidRequest"),
         ({"operation": "upgrade", "to": "0000"}, "InvalidFields"),
         ({"operation": "create_tenant"}, "InvalidFields"),

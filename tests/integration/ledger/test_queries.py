@@ -177,7 +177,9 @@ def parameters_of(store: Store, claim: Any) -> dict[str, Any]:
         "key_id": "k",
         "secret_hash": bytes(32),
         "scopes": ["read"],
-        "expires_at": None,
+        "lifetime_ms": None,
+        "new_key_id": "k2",
+        "overlap_ms": 0,
     }
 
 

@@ -26,8 +26,24 @@ FROM effect_broker.set_tenant_disabled(%(tenant_id)s::uuid, %(disabled)s::boolea
 -- name: add_key
 -- Only the hash of the secret ever arrives here.
 SELECT effect_broker.add_api_key(
-    %(tenant_id)s::uuid, %(key_id)s::text, %(secret_hash)s::bytea, %(scopes)s::text[], %(expires_at)s::timestamptz
+    %(tenant_id)s::uuid, %(key_id)s::text, %(secret_hash)s::bytea, %(scopes)s::text[], %(lifetime_ms)s::bigint
 );
+
+-- name: rotate_key
+-- The new key and the old one's end are one commit; NULL where the old one is not alive.
+SELECT rotate_api_key AS old_key_ends_at FROM effect_broker.rotate_api_key(
+    %(key_id)s::text, %(new_key_id)s::text, %(secret_hash)s::bytea, %(lifetime_ms)s::bigint, %(overlap_ms)s::bigint
+);
+
+-- name: keys
+-- Whose keys there are, dead ones too; their hashes are not read.
+SELECT k.key_id, t.slug, k.scopes, k.created_at, k.expires_at, k.revoked_at,
+    CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN t.disabled_at IS NOT NULL THEN 'tenant_disabled' ELSE 'live' END AS state
+FROM effect_broker.api_keys k
+JOIN effect_broker.tenants t ON t.tenant_id = k.tenant_id
+WHERE %(tenant_id)s::uuid IS NULL OR k.tenant_id = %(tenant_id)s::uuid
+ORDER BY t.slug, k.created_at, k.key_id;
 
 -- name: key
 -- A dead key and a disabled tenant are absent: no caller can forget to ask.

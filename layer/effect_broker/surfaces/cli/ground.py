@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -57,6 +58,18 @@ def refusals() -> Iterator[None]:
     except EffectBrokerError as error:
         _say(error)
         raise typer.Exit(REFUSED) from None
+
+
+def span(text: str | timedelta) -> timedelta:
+    """Read an option's span of time, such as 30s, 5m or 24h; a default is one already."""
+    from effect_broker.domain.durations import parse_duration
+
+    if isinstance(text, timedelta):
+        return text
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
 
 
 def print_json(document: Any) -> None:
