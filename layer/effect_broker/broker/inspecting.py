@@ -40,11 +40,20 @@ class EffectView:
         """Say whether some attempt may have committed without anybody having proved
         it.
         """
-        status, work = self.snapshot.status, self.snapshot.work
-        return status in _UNKNOWN or (work is not None and work.unknown_since is not None)
+        return self.unknown_since is not None
 
+    @property
+    def unknown_since(self) -> datetime | None:
+        """Return since when an attempt has been unproved, also where nobody has swept its
+        lapsed lease yet.
+        """
+        work, now = self.snapshot.work, self.snapshot.now
+        if work is None or work.unknown_since is not None:
+            return None if work is None else work.unknown_since
+        leased = self.snapshot.status is EffectStatus.DISPATCHING
+        lapsed = leased and work.due_at is not None and work.due_at < now
+        return work.due_at if lapsed else None
 
-_UNKNOWN: Final = frozenset({EffectStatus.OUTCOME_UNKNOWN, EffectStatus.RECONCILING})
 
 
 class Inspector:

@@ -126,12 +126,8 @@ class MemoryLedger(MemoryClaims, MemorySteps):
         self, tenant_id: UUID, *, limit: int = 50, after: UUID | None = None
     ) -> Sequence[Snapshot]:
         """List terminal effects against which late evidence speaks, newest first."""
-        found = [
-            effect.snapshot(self._now())
-            for effect in self._newest_first(tenant_id, after)
-            if effect.contradicted
-        ]
-        return found[:limit]
+        query = EffectQuery(contradicted=True, limit=limit, after=after)
+        return await self.page(tenant_id, query)
 
     async def unknown_summary(self) -> Sequence[UnknownCount]:
         """Count unproved effects over all tenants, by contract."""
@@ -184,6 +180,8 @@ class MemoryLedger(MemoryClaims, MemorySteps):
             since = self._unknown_since(effect)
             if since is None:
                 return False
+        if query.contradicted and not effect.contradicted:
+            return False
         assert since is not None
         prefix = query.operation_prefix or ""
         return (

@@ -110,10 +110,8 @@ class PostgresReads:
         self, tenant_id: UUID, *, limit: int = 50, after: UUID | None = None
     ) -> Sequence[Snapshot]:
         """List terminal effects against which late evidence speaks, newest first."""
-        found = await self._read(
-            "contradictions", {"tenant_id": tenant_id, "limit": limit, "after": after}
-        )
-        return list(map(rows.snapshot, found))
+        query = EffectQuery(contradicted=True, limit=limit, after=after)
+        return await self.page(tenant_id, query)
 
     async def unknown_summary(self) -> Sequence[UnknownCount]:
         """Count unproved effects over all tenants, by contract; for operators' gauges."""
@@ -134,6 +132,8 @@ def _effect(tenant_id: UUID, effect_id: UUID) -> dict[str, UUID]:
 def _page_statement(query: EffectQuery) -> str:
     if query.unknown:
         return "page_unknown"
+    if query.contradicted:
+        return "page_contradicted"
     if query.status in _LANES:
         return "page_live"
     return "page_failed" if query.status is EffectStatus.FAILED_FINAL else "page"

@@ -166,12 +166,15 @@ class Lapsed:
 
 @dataclass(frozen=True, slots=True)
 class EffectQuery:
-    """A page of a tenant's effects, newest first; `unknown` includes every unproved
-    one.
+    """A page of a tenant's effects, newest first.
+
+    `unknown` lists every unproved one, whatever its status; `contradicted` every terminal
+    one against which late evidence speaks.
     """
 
     status: EffectStatus | None = None
     unknown: bool = False
+    contradicted: bool = False
     tool: str | None = None
     older_than: timedelta | None = None
     operation_prefix: str | None = None

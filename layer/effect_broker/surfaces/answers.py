@@ -87,6 +87,7 @@ class EffectAnswer(Answer):
         description="Some attempt may have acted and nobody has proved it, whatever the"
         " status is meanwhile."
     )
+    unknown_since: datetime | None
     terminal: bool
     version: int
     reason: str | None
@@ -178,6 +179,16 @@ class HistoryAnswer(Answer):
     difference: dict[str, tuple[Any, Any]] | None = Field(
         description="Field name to its values at `state` and at `compared_to`."
     )
+
+
+class ForkAnswer(Answer):
+    """A history gone on from `start` with the answers on record; nothing was sent."""
+
+    effect_id: str
+    start: StateAnswer
+    recorded: list[EventAnswer]
+    end: StateAnswer
+    receipt: ReceiptAnswer | None
 
 
 class PageAnswer(Answer):

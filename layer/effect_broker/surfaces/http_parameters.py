@@ -37,6 +37,11 @@ class PageParameters(BaseModel):
         description="outcome_unknown lists every unproved effect, whatever its status is"
         " meanwhile.",
     )
+    contradicted: bool = Field(
+        False,
+        description="Only settled effects against which a late answer speaks: a person"
+        " must look.",
+    )
     tool: Printable | None = None
     older_than: Annotated[str, Field(max_length=32)] | None = Field(
         None, description="A span such as 30s, 5m or 24h, counted from the reservation."
@@ -57,6 +62,7 @@ class PageParameters(BaseModel):
         return EffectQuery(
             status=None if unknown else self.status,
             unknown=unknown,
+            contradicted=self.contradicted,
             tool=self.tool,
             older_than=_span(self.older_than),
             operation_prefix=self.operation_prefix,

@@ -185,6 +185,7 @@ def _members(status: EffectStatus, version: int) -> dict[str, Any]:
         "status": status,
         "outcome": outcome_sentence(status, unknown=unknown),
         "unknown": unknown,
+        "unknown_since": _AT + timedelta(seconds=2) if unknown else None,
         "terminal": status in TERMINAL,
         "version": version,
         "reason": "answer_lost" if unknown else None,

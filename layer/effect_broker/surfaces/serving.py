@@ -9,13 +9,19 @@ from uuid import UUID
 
 from effect_broker.broker.facade import WAIT_MAX, EffectBroker
 from effect_broker.broker.inspecting import EffectView
-from effect_broker.domain.intent import EffectRequest
+from effect_broker.domain.intent import EffectRequest, Reservation
 from effect_broker.domain.status import TERMINAL
-from effect_broker.surfaces.answers import EffectAnswer, EffectDetail, SubmitAnswer
+from effect_broker.surfaces.answers import (
+    EffectAnswer,
+    EffectDetail,
+    ForkAnswer,
+    SubmitAnswer,
+)
 from effect_broker.surfaces.telling import (
     created_answer,
     effect_answer,
     effect_detail,
+    fork_answer,
     replay_answer,
     waited_answer,
 )
@@ -37,13 +43,27 @@ async def submit(
     With patience, the answer waits until the effect is terminal, or the patience is over.
     """
     reservation = await broker.submit(tenant_id, request)
-    effect_id = reservation.effect.effect_id
-    if reservation.created and not patience:
-        return created_answer(reservation.effect)
-    view = await _view(broker, tenant_id, effect_id, patience)
-    receipt = await _receipt(broker, tenant_id, view)
-    tell = waited_answer if reservation.created else replay_answer
-    return tell(view, receipt)
+    return await _told(broker, tenant_id, reservation, patience)
+
+
+async def fork(
+    broker: EffectBroker, tenant_id: UUID, effect_id: UUID, at_sequence: int
+) -> ForkAnswer:
+    """Tell where the recorded answers lead to from a point; sends and writes nothing."""
+    return fork_answer(await broker.fork(tenant_id, effect_id, at_sequence))
+
+
+async def fork_live(
+    broker: EffectBroker,
+    tenant_id: UUID,
+    effect_id: UUID,
+    operation_key: str,
+    *,
+    actor: str,
+) -> SubmitAnswer:
+    """Reserve an effect's payload anew under another key, and tell what was made."""
+    reservation = await broker.fork_live(tenant_id, effect_id, operation_key, actor=actor)
+    return await _told(broker, tenant_id, reservation, NO_WAIT)
 
 
 async def detail(broker: EffectBroker, tenant_id: UUID, effect_id: UUID) -> EffectDetail:
@@ -59,6 +79,18 @@ async def reconcile(
 ) -> EffectAnswer:
     """Ask for reconciliation and tell the effect; never forces a retry."""
     return effect_answer(await broker.reconcile(tenant_id, effect_id, actor=actor))
+
+
+async def _told(
+    broker: EffectBroker, tenant_id: UUID, reservation: Reservation, patience: timedelta
+) -> SubmitAnswer:
+    effect_id = reservation.effect.effect_id
+    if reservation.created and not patience:
+        return created_answer(reservation.effect)
+    view = await _view(broker, tenant_id, effect_id, patience)
+    receipt = await _receipt(broker, tenant_id, view)
+    tell = waited_answer if reservation.created else replay_answer
+    return tell(view, receipt)
 
 
 async def _view(

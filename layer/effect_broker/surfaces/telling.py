@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from effect_broker.broker.forking import SimulatedFork
 from effect_broker.broker.inspecting import EffectView, next_actions
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
@@ -26,6 +27,7 @@ from effect_broker.surfaces.answers import (
     EffectAnswer,
     EffectDetail,
     EventAnswer,
+    ForkAnswer,
     HistoryAnswer,
     Links,
     NextAction,
@@ -126,6 +128,7 @@ def created_answer(effect: EffectRecord) -> SubmitAnswer:
         status=effect.status,
         outcome=outcome_sentence(effect.status, unknown=False),
         unknown=False,
+        unknown_since=None,
         terminal=effect.status in TERMINAL,
         version=effect.version,
         reason=None,
@@ -218,13 +221,25 @@ def history_answer(
     return HistoryAnswer(
         effect_id=str(effect_id),
         events=[event_answer(item) for item in events if item.sequence <= state.sequence],
-        state=_state(state),
-        compared_to=_state(compared[0]) if compared else None,
+        state=state_answer(state),
+        compared_to=state_answer(compared[0]) if compared else None,
         difference=dict(compared[1]) if compared else None,
     )
 
 
-def _state(folded: Folded) -> StateAnswer:
+def fork_answer(fork: SimulatedFork) -> ForkAnswer:
+    """Tell a simulated fork."""
+    return ForkAnswer(
+        effect_id=str(fork.effect_id),
+        start=state_answer(fork.start),
+        recorded=[event_answer(event) for event in fork.recorded],
+        end=state_answer(fork.end),
+        receipt=None if fork.receipt is None else ReceiptAnswer(dict(fork.receipt)),
+    )
+
+
+def state_answer(folded: Folded) -> StateAnswer:
+    """Tell how an effect stood at a point of its history."""
     return StateAnswer(
         sequence=folded.sequence,
         status=folded.status,
@@ -257,6 +272,7 @@ def _effect_members(view: EffectView) -> dict[str, Any]:
         "status": snapshot.status,
         "outcome": outcome_sentence(snapshot.status, unknown=view.unknown),
         "unknown": view.unknown,
+        "unknown_since": view.unknown_since,
         "terminal": snapshot.status in TERMINAL,
         "version": snapshot.version,
         "reason": snapshot.reason or None,

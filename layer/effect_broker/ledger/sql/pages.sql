@@ -66,15 +66,20 @@ WHERE (%(after)s::uuid IS NULL OR u.effect_id < %(after)s::uuid)
 ORDER BY u.effect_id DESC
 LIMIT %(limit)s::integer;
 
--- name: contradictions
--- Terminal effects against which late evidence speaks; the newest first.
+-- name: page_contradicted
+-- Terminal effects against which late evidence speaks: few, found by an index of their own.
 SELECT e.*, greatest(clock_timestamp(), e.updated_at) AS ledger_now
 FROM effect_broker.effects e
 WHERE e.tenant_id = %(tenant_id)s::uuid
     AND e.effect_id IN (
-        SELECT c.effect_id FROM effect_broker.effect_contradictions c WHERE c.tenant_id = %(tenant_id)s::uuid
-            AND (%(after)s::uuid IS NULL OR c.effect_id < %(after)s::uuid)
+        SELECT c.effect_id FROM effect_broker.effect_contradictions c
+        WHERE c.tenant_id = %(tenant_id)s::uuid AND (%(after)s::uuid IS NULL OR c.effect_id < %(after)s::uuid)
     )
+    AND (%(status)s::text IS NULL OR e.shown_status = %(status)s::text)
+    AND (%(tool)s::text IS NULL OR e.tool = %(tool)s::text)
+    AND (%(prefix)s::text IS NULL OR starts_with(e.operation_key, %(prefix)s::text))
+    AND (%(older_than_ms)s::bigint IS NULL
+        OR e.intent_created_at <= clock_timestamp() - %(older_than_ms)s::bigint * interval '1 millisecond')
 ORDER BY e.effect_id DESC
 LIMIT %(limit)s::integer;
 
