@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from effect_broker.broker.effects import bound, deadline_after, effect_record
+from effect_broker.broker.keeping import kept
 from effect_broker.broker.payload import open_arguments
 from effect_broker.broker.settling import Ended, Settler
 from effect_broker.domain.contract import EffectContract
@@ -72,7 +73,7 @@ class Attempting:
                 mutation = adapter.mutation(effect)
                 return await self._transacted(claim, contract, mutation, settler)
             outcome = await adapter.dispatch(effect, attempt_id=claim.attempt.attempt_id)
-        return Ended(claim, contract, outcome)
+        return Ended(claim, contract, kept(outcome))
 
     async def _transacted(
         self,
@@ -86,7 +87,7 @@ class Attempting:
             return Ended(claim, contract, NotSent("no_transactor"))
 
         def step_for(outcome: Committed, work: WorkState, now: datetime) -> Step:
-            return settler.step(Ended(claim, contract, outcome), work, now)
+            return settler.step(Ended(claim, contract, kept(outcome)), work, now)
 
         ended = await self.transactor.transact(claim, mutation, step_for)
         if isinstance(ended, Transacted):

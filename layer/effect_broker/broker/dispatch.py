@@ -7,6 +7,7 @@ The claim authorises the send, never the event that woke this process.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,11 @@ from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import Ended, Settler
 from effect_broker.broker.uninterrupted import uninterrupted
 from effect_broker.domain.contract import EffectContract
-from effect_broker.domain.errors import DispatchHeld, LedgerUnavailable
+from effect_broker.domain.errors import (
+    DispatchHeld,
+    EffectBrokerError,
+    LedgerUnavailable,
+)
 from effect_broker.domain.outcome import Ambiguous, NotSent
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
@@ -56,6 +61,8 @@ HEARTBEATS_A_LEASE: Final = 3
 """Two may be lost before a lease ends; a contract's attempt fits its lease anyway."""
 
 Results = Sequence[tuple[Step, StepResult]]
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +211,9 @@ class Dispatcher:
         }
         try:
             return await self._record_as_they_end(running, read.monotonic)
-        except asyncio.CancelledError:
-            await uninterrupted(self._abandon(running, read.monotonic))
-            raise
+        finally:
+            if running:
+                await uninterrupted(self._abandon(running, read.monotonic))
 
     async def _held(self, claims: Sequence[Claim]) -> Sequence[_Running]:
         """Pair each claim with the contract that its effect pinned."""
@@ -269,23 +276,36 @@ class Dispatcher:
     async def _abandon(
         self, running: dict[asyncio.Task[Ended], _Running], started: float
     ) -> None:
-        """Stop every attempt under way and record what each then proved."""
+        """Stop every attempt under way and record what each then proved.
+
+        A pass that was cancelled, or broke off by a defect, leaves no request behind.
+        """
         for task in running:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
-            ended = [_ended(task, held) for task, held in running.items()]
-            self._measuring.attempts(ended, self._clock.monotonic() - started)
-            await self._record(ended)
+        await asyncio.wait(running)
+        ended = [_ended(task, held) for task, held in running.items()]
+        self._measuring.attempts(ended, self._clock.monotonic() - started)
+        await self._record(ended)
 
     async def _record(self, ended: Sequence[Ended]) -> Results:
-        pending = [self._settler.pending(item) for item in ended if not item.recorded]
+        pending = self._pending(item for item in ended if not item.recorded)
         results = [item.recorded for item in ended if item.recorded]
         if pending:
             results.extend(await self._recorder.record(pending))
         self._measuring.steps(results)
         await nudge(self._nudger, results)
         return results
+
+    def _pending(self, ended: Iterable[Ended]) -> Sequence[Pending]:
+        """Make the steps; one that cannot be made leaves its own effect to its lease."""
+        pending: list[Pending] = []
+        for item in ended:
+            try:
+                pending.append(self._settler.pending(item))
+            except EffectBrokerError as error:
+                effect_id = item.claim.intent.effect_id
+                _log.error("effect %s cannot be recorded: %s", effect_id, error)
+        return pending
 
     async def _forbid(self, refused: Sequence[Refused]) -> None:
         if refused:

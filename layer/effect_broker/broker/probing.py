@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from effect_broker.broker.effects import effect_record
+from effect_broker.broker.keeping import kept_probe
 from effect_broker.broker.payload import open_arguments
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
@@ -79,7 +80,7 @@ class Probing:
             return _unknown("probe_timed_out")
         if (error := task.exception()) is not None:
             return _unknown(f"probe_raised:{type(error).__name__}")
-        return task.result()
+        return kept_probe(task.result())
 
 
 def _unknown(reason: str) -> ProbeResult:

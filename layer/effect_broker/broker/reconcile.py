@@ -7,6 +7,7 @@ Killed anywhere, its lease ends and the effect is outcome_unknown again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,6 +25,7 @@ from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import with_new_key
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.errors import EffectBrokerError, LedgerUnavailable
 from effect_broker.domain.outcome import ProbeStatus
 from effect_broker.domain.receipt import ReceiptSource
 from effect_broker.domain.recovery import (
@@ -53,6 +55,11 @@ BATCH_MAX: Final = 20
 """Reconciliations at once: each may hold a probe open for its whole timeout."""
 
 ACTOR: Final = "reconciler"
+
+Failed = tuple[UUID, BaseException]
+"""An effect that could not be decided, and why."""
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,8 @@ class Reconciler:
     ) -> ReconcileReport:
         """Claim due unknown effects once and move each as far as the contract permits.
 
+        An effect that cannot be decided (its keys are missing) stops no other.
+
         Raises:
             LedgerUnavailable: what was claimed and not recorded returns at its lease end.
         """
@@ -133,11 +142,12 @@ class Reconciler:
             self._clock.monotonic(), self._clock.boottime(), self._clock.wall()
         )
         claimed = await self._ledger.claim_reconciliation(order)
-        pending = await self._decide_all(claimed.claims, read)
+        pending, failed = await self._decide_all(claimed.claims, read)
         results = await self._recorder.record(pending) if pending else []
         self._measuring.steps(results)
         self._measuring.reconciliations(results, self._clock.monotonic() - read.monotonic)
         await nudge(self._nudger, results)
+        _raise_or_tell(failed)
         applied = [
             step for step, result in results if result.status is StepStatus.APPLIED
         ]
@@ -155,10 +165,18 @@ class Reconciler:
 
     async def _decide_all(
         self, claims: Sequence[Claim], read: Deadline
-    ) -> Sequence[Pending]:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._decide(claim, read)) for claim in claims]
-        return [task.result() for task in tasks]
+    ) -> tuple[Sequence[Pending], Sequence[Failed]]:
+        """Decide on every claim; one that cannot be decided stops no other."""
+        answers = await asyncio.gather(
+            *(self._decide(claim, read) for claim in claims), return_exceptions=True
+        )
+        pending = [found for found in answers if isinstance(found, Pending)]
+        failed = [
+            (claim.intent.effect_id, found)
+            for claim, found in zip(claims, answers, strict=True)
+            if isinstance(found, BaseException)
+        ]
+        return pending, failed
 
     async def _decide(self, claim: Claim, read: Deadline) -> Pending:
         contract = await self._catalog.pinned(claim.intent.contract_id)
@@ -239,6 +257,19 @@ class Reconciler:
             actor=ACTOR,
             tool=claim.intent.tool,
         )
+
+
+def _raise_or_tell(failed: Sequence[Failed]) -> None:
+    """Raise what concerns the whole pass; what concerns one effect is told, and its lease
+    brings it back.
+    """
+    for _, error in failed:
+        if isinstance(error, LedgerUnavailable) or not isinstance(
+            error, EffectBrokerError
+        ):
+            raise error
+    for effect_id, error in failed:
+        _log.error("effect %s cannot be reconciled: %s", effect_id, error)
 
 
 def _late_receipt(work: WorkState, attempts: Sequence[Attempt]) -> Transition:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from effect_broker.broker.recording import RECORD_TRIES
-from effect_broker.domain.errors import LedgerUnavailable
+from effect_broker.domain.errors import CipherError, EffectBrokerError, LedgerUnavailable
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ports import Step, StepResult
 from tests.guarantees import guarantee
@@ -78,6 +79,82 @@ async def test_one_raising_attempt_does_not_stop_its_batch(world: World) -> None
     for effect in others:
         assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
     assert await world.status(poisoned.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+
+
+class FailingLedger:
+    """Passes everything on; one call about one effect raises what it was told to."""
+
+    def __init__(self, inner: Any, effect_id: UUID, error: Exception) -> None:
+        self._inner = inner
+        self._effect_id = effect_id
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def attempts(self, tenant_id: UUID, effect_id: UUID) -> Any:
+        if effect_id == self._effect_id:
+            raise self._error
+        return await self._inner.attempts(tenant_id, effect_id)
+
+    async def record(self, steps: Sequence[Step]) -> Any:
+        if any(step.effect_id == self._effect_id for step in steps):
+            raise self._error
+        return await self._inner.record(steps)
+
+
+async def test_defect_in_one_record_leaves_no_request_running(world: World) -> None:
+    await world.open(contract())
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    held = (await world.submit("order:1:charge:v1")).effect
+    failing = FailingLedger(world.ledger, held.effect_id, RuntimeError("a defect"))
+    running = asyncio.create_task(
+        world.dispatcher(ledger=failing, adapters=holding).run_once()
+    )
+    await holding.reached.wait()
+    running.cancel()
+    with pytest.raises(RuntimeError, match="a defect"):
+        await running
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_attempts_beside_a_record_that_broke_off_are_stopped_and_recorded(
+    world: World,
+) -> None:
+    await world.open(contract())
+    broken = (await world.submit("order:1:charge:v1", "no_such_act")).effect
+    beside = (await world.submit("order:2:charge:v1")).effect
+    failing = FailingLedger(world.ledger, broken.effect_id, RuntimeError("a defect"))
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    with pytest.raises(RuntimeError, match="a defect"):
+        await world.dispatcher(ledger=failing, adapters=holding).run_once()
+    assert await world.status(beside.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(
+    "error", [LedgerUnavailable("away"), CipherError("its key is gone")]
+)
+async def test_effect_that_cannot_be_reconciled_stops_no_other(
+    world: World, error: EffectBrokerError
+) -> None:
+    await world.open(contract("reconcilable"))
+    effects = [
+        (await world.submit(f"order:{n}:charge:v1", "lose_answer")).effect
+        for n in range(3)
+    ]
+    await world.dispatcher().run_once()
+    await world.let_pass(60)
+    failing = FailingLedger(world.ledger, effects[1].effect_id, error)
+    whole = isinstance(error, LedgerUnavailable)
+    with pytest.raises(LedgerUnavailable) if whole else nullcontext():
+        await world.reconciler(ledger=failing).run_once()
+    found = [await world.status(effect.effect_id) for effect in effects]
+    assert found == [
+        EffectStatus.SUCCEEDED,
+        EffectStatus.RECONCILING,
+        EffectStatus.SUCCEEDED,
+    ]
 
 
 async def test_record_that_fails_for_a_while_is_repeated_without_the_call(
