@@ -33,7 +33,7 @@ PATIENCE_MAX: Final = timedelta(days=1)
 ID_NOT_KEPT: Final = "external_id_not_kept"
 OUTPUT_NOT_KEPT: Final = "output_not_kept"
 
-_E = TypeVar("_E", Committed, Rejected, NotSent, Ambiguous)
+_E = TypeVar("_E", Rejected, NotSent, Ambiguous)
 
 
 def kept(outcome: object) -> Outcome:
@@ -111,8 +111,9 @@ def _is_plain(text: object) -> bool:
 
 
 def _instant(moment: object) -> datetime | None:
-    known = isinstance(moment, datetime) and moment.tzinfo is not None
-    return moment if known else None
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        return moment
+    return None
 
 
 def _patience(asked: object) -> timedelta | None:
