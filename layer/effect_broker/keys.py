@@ -12,6 +12,7 @@ of `-_.~@+=` is percent-encoded in its part, so that different parts never make 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
 
@@ -29,6 +30,9 @@ _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _ATTEMPT: Final = re.compile(
     r"(?i)(?:^|[^a-z])(?:attempts?|retry|retries|retrycount|try)[ _.:=#-]*\d+$"
 )
+
+_BETWEEN_PARTS: Final = re.compile(r"[:/|#]")
+_BETWEEN_WORDS: Final = re.compile(r"[-_.]")
 
 
 def operation_key(*parts: str | int) -> str:
@@ -132,6 +136,30 @@ def durable_function(
     """
     _refuse_random("execution_name", execution_name)
     return _step("durable", (execution_name,), (step,), occurrence)
+
+
+class Weakness(StrEnum):
+    """How a key fails to name one intent."""
+
+    NO_STEP = "no_step"
+    ATTEMPT = "attempt_number"
+    CALL_ID = "call_id"
+
+
+def weakness(operation_key: str) -> Weakness | None:
+    """Say what would make a key change between tries, or stand for several intents.
+
+    A look at the text, for people who review how callers make keys; nothing is refused on
+    it, and a key without a finding may still be a bad one.
+    """
+    parts = [part for part in _BETWEEN_PARTS.split(operation_key) if part]
+    if _UUID.fullmatch(operation_key) or any(map(_CALL_ID.fullmatch, parts)):
+        return Weakness.CALL_ID
+    if any(map(_ATTEMPT.search, parts)):
+        return Weakness.ATTEMPT
+    if len(parts) < 2 and len(_BETWEEN_WORDS.split(operation_key)) < 3:
+        return Weakness.NO_STEP
+    return None
 
 
 def _step(

@@ -7,6 +7,7 @@ import pytest
 from effect_broker import keys
 from effect_broker.domain.errors import InvalidOperationKey
 from effect_broker.domain.identity import check_operation_key
+from effect_broker.keys import Weakness, weakness
 
 ARN = "arn:aws:states:eu-central-1:123456789012:execution:Billing:ord-1"
 CALL_IDS = [
@@ -162,3 +163,36 @@ def test_execution_that_does_not_last_is_refused(execution: str) -> None:
 def test_unnamed_durable_execution_is_refused() -> None:
     with pytest.raises(InvalidOperationKey):
         keys.durable_function("0b5c7a1e-6f1b-4c53-9f0e-0f6f3c1d2a3b", "charge")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("order:ord_123:charge:v1", None),
+        ("agent-run:run_789:step:refund_03", None),
+        ("order-ord123-charge", None),
+        ("order:0198c0de-0000-7000-8000-000000000001:charge", None),
+        ("order42", Weakness.NO_STEP),
+        ("ord_123", Weakness.NO_STEP),
+        ("order:42:charge:attempt-2", Weakness.ATTEMPT),
+        ("order:42:retry3", Weakness.ATTEMPT),
+        ("0198c0de-0000-7000-8000-000000000001", Weakness.CALL_ID),
+        ("run:7:call_9Xk2LmNpQ", Weakness.CALL_ID),
+        ("run:7:c0", Weakness.CALL_ID),
+    ],
+)
+def test_weak_keys_are_known_by_what_would_change_or_be_swallowed(
+    key: str, expected: Weakness | None
+) -> None:
+    """C36: a key without a part for the step stands for too much."""
+    assert weakness(key) is expected
+
+
+def test_keys_of_the_helpers_have_no_weakness() -> None:
+    for key in (
+        keys.temporal("order-42", "charge"),
+        keys.langgraph("thread-1", "pay", tool="charge", occurrence=2),
+        keys.openai_agents("session-1", 3, tool="refund"),
+        keys.durable_function("order-42", "charge"),
+    ):
+        assert keys.weakness(key) is None

@@ -68,6 +68,15 @@ SELECT w.effect_id FROM effect_broker.effect_work w
 WHERE w.lane <> effect_broker.lane_of(w.status, w.proof_committed)
 LIMIT 10;
 
+-- name: broken_receipts
+-- Every receipt bears its digest.
+SELECT r.effect_id FROM effect_broker.effect_receipts r
+WHERE r.digest <> effect_broker.receipt_digest(
+    r.receipt_id, r.effect_id, r.tenant_id, r.contract_id, r.created_at, r.target_time, r.kind, r.source, r.reason,
+    r.external_id, r.flags, r.evidence_digest, r.downstream_key_digest
+)
+LIMIT 10;
+
 -- name: broken_chains
 -- Every event covers the one before.
 SELECT DISTINCT v.effect_id FROM (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from effect_broker.surfaces.cli import contracts, effects, processes, tenants
+from effect_broker.surfaces.cli import contracts, doctor, effects, processes, tenants
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(effects.app, name="effects")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.keys, name="keys")
+app.command("doctor")(doctor.doctor)
 processes.add_to(app)
 
 
