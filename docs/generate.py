@@ -16,7 +16,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from docs.rendering import contract_fields, errors, guarantees, openapi, state_machine
+from docs.rendering import (
+    commands,
+    contract_fields,
+    errors,
+    guarantees,
+    openapi,
+    state_machine,
+)
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -29,6 +36,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "errors-answers": errors.answers,
     "contract-fields": contract_fields.contract_fields,
     "http-routes": openapi.routes,
+    "cli-commands": commands.commands,
 }
 
 FILES: Final[Mapping[str, Callable[[], str]]] = {

@@ -17,7 +17,7 @@ processes.add_to(app)
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="effect-broker")
 
 
 @app.callback()

@@ -81,7 +81,10 @@ def list_effects(
         typer.Option(help="outcome_unknown lists all that is unproved."),
     ] = None,
     contradicted: Annotated[
-        bool, typer.Option(help="Settled ones against which a late answer speaks.")
+        bool,
+        typer.Option(
+            "--contradicted", help="Settled ones against which a late answer speaks."
+        ),
     ] = False,
     tool: str | None = None,
     older_than: Annotated[
