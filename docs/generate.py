@@ -20,6 +20,7 @@ from docs.rendering import (
     commands,
     contract_fields,
     errors,
+    field_cases,
     guarantees,
     openapi,
     state_machine,
@@ -36,6 +37,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "errors-answers": errors.answers,
     "contract-fields": contract_fields.contract_fields,
     "http-routes": openapi.routes,
+    "field-cases": field_cases.cases,
     "cli-commands": commands.commands,
 }
 
