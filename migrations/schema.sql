@@ -474,7 +474,7 @@ CREATE FUNCTION effect_broker.claim_rows(p_picked uuid[], p_now timestamp with t
     ORDER BY p.place
 $$;
 ALTER FUNCTION effect_broker.claim_rows(p_picked uuid[], p_now timestamp with time zone) OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, OUT outcome text, OUT version integer) RETURNS record
+CREATE FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, p_expected_version integer, OUT outcome text, OUT version integer) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
     AS $$
@@ -493,6 +493,7 @@ BEGIN
         WHEN v_by.effect_id IS NULL THEN 'compensating_not_found'
         WHEN p_effect_id = p_compensated_by THEN 'itself'
         WHEN v_target.compensated_by = p_compensated_by THEN 'applied'
+        WHEN v_target.shown_version <> p_expected_version THEN 'moved'
         WHEN v_target.shown_status <> 'succeeded' THEN 'not_succeeded'
         WHEN v_by.shown_status <> 'succeeded' THEN 'compensating_not_succeeded'
         WHEN EXISTS (SELECT FROM effect_compensations c WHERE c.compensated_by = p_compensated_by) THEN 'used'
@@ -515,7 +516,7 @@ BEGIN
     version := v_last.sequence + 1;
 END
 $$;
-ALTER FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, OUT outcome text, OUT version integer) OWNER TO effect_broker_owner;
+ALTER FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, p_expected_version integer, OUT outcome text, OUT version integer) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.confirm_claim(p_token uuid) RETURNS SETOF effect_broker.claim_row
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -2680,8 +2681,8 @@ GRANT ALL ON FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit i
 REVOKE ALL ON FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint, p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint, p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.claim_rows(p_picked uuid[], p_now timestamp with time zone) FROM PUBLIC;
-REVOKE ALL ON FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, OUT outcome text, OUT version integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, OUT outcome text, OUT version integer) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, p_expected_version integer, OUT outcome text, OUT version integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea, p_data_key_id text, p_expected_version integer, OUT outcome text, OUT version integer) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.confirm_claim(p_token uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.confirm_claim(p_token uuid) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.contradicts(p_effect_id uuid, p_ending effect_broker.attempt_ending) FROM PUBLIC;

@@ -11,6 +11,7 @@ from effect_broker.surfaces.direct import DirectInvocations
 from effect_broker.surfaces.http_api import HttpParts, create_app
 from effect_broker.surfaces.lambda_environment import LambdaContext, LambdaEnvironment
 from effect_broker.surfaces.lambda_http import LambdaHttp, answer_failure, is_http
+from effect_broker.surfaces.limiting import Rate, RateLimiter
 from effect_broker.surfaces.refusing import raise_defect, raise_refusal
 
 _environment = LambdaEnvironment()
@@ -41,10 +42,14 @@ def _answer(event: Any, context: LambdaContext) -> Any:
 @cache
 def _http() -> LambdaHttp:
     core = _environment.core
-    authenticator = Authenticator(core.registry)
-    return LambdaHttp(
-        create_app(HttpParts(core.broker, authenticator, ready=core.check_ready))
+    parts = HttpParts(
+        broker=core.broker,
+        authenticator=Authenticator(core.registry),
+        ready=core.check_ready,
+        limiter=RateLimiter(Rate.of(core.settings.rate_limit)),
+        cors_origins=core.settings.cors_origins,
     )
+    return LambdaHttp(create_app(parts))
 
 
 @cache

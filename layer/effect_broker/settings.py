@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ PREFIX: Final = "EFFECT_BROKER_"
 LOCAL: Final = "local"
 SECRET_SOURCES: Final = ("env", "file", "aws")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_RATE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?::([1-9]\d{0,5}))?")
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?")
 
 TARGET_SECRET: Final = f"{PREFIX}SECRET__"
 """What the names of target secrets start with where `SECRETS` is `env`."""
@@ -32,6 +36,8 @@ class Settings:
     `database_host` replaces the host that the database's secret names: a proxy stands
     before the cluster, and the credentials are the cluster's. `secrets_file` is set where
     `secrets` is `file`; `target_secrets` holds the named values where it is `env`.
+    `rate_limit` is how many requests a second a key may make of this process, and how
+    many at once.
     `failpoints` names orders to stop or kill this very process, for proofs.
     """
 
@@ -49,6 +55,8 @@ class Settings:
     dispatch_queue_url: str | None = None
     reconcile_queue_url: str | None = None
     contracts: Path | None = None
+    rate_limit: tuple[float, int] | None = None
+    cors_origins: tuple[str, ...] = ()
     failpoints: Path | None = None
 
     @classmethod
@@ -86,6 +94,8 @@ class Settings:
             dispatch_queue_url=ours.get("DISPATCH_QUEUE_URL"),
             reconcile_queue_url=ours.get("RECONCILE_QUEUE_URL"),
             contracts=Path(contracts) if contracts else None,
+            rate_limit=_rate(ours.get("RATE_LIMIT")),
+            cors_origins=_origins(ours.get("CORS_ORIGINS", "")),
             failpoints=Path(failpoints) if failpoints else None,
         )
         settings._check()
@@ -106,6 +116,31 @@ class Settings:
                 f" unless {PREFIX}ENVIRONMENT is {LOCAL}, and with"
                 f" {PREFIX}DATABASE_SECRET."
             )
+
+
+def _rate(text: str | None) -> tuple[float, int] | None:
+    """Read `20` (a second, and at once) or `20:100` (a second, and at once)."""
+    if text is None:
+        return None
+    match = _RATE.fullmatch(text)
+    per_second = float(match[1]) if match else 0.0
+    if not match or not per_second:
+        raise SettingsInvalid(
+            f"{PREFIX}RATE_LIMIT is no rate such as 20 (requests a second) or 20:100 (and"
+            " so many at once)."
+        )
+    return per_second, int(match[2] or max(1, round(per_second)))
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins = tuple(origin.strip() for origin in text.split(",") if origin.strip())
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise SettingsInvalid(
+                f"{PREFIX}CORS_ORIGINS holds what is no origin such as"
+                " https://console.example."
+            )
+    return origins
 
 
 def _one_of(first: tuple[str, str | None], second: tuple[str, str | None]) -> None:

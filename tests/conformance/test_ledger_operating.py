@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from effect_broker.domain.errors import DecisionRefused, EffectNotFound
+from effect_broker.domain.errors import DecisionRefused, EffectNotFound, VersionConflict
 from effect_broker.domain.receipt import ReceiptDraft, ReceiptKind, ReceiptSource
 from effect_broker.ids import uuid7
 from effect_broker.ledger.chain import first_break
@@ -209,6 +209,33 @@ async def test_another_tenants_effect_neither_compensates_nor_is_compensated(
                 data_key_id="k1",
             )
     assert await store.status(charge.work.effect_id) is S.SUCCEEDED
+
+
+async def test_a_link_meant_for_another_version_is_refused_unless_it_stands(
+    store: Store,
+) -> None:
+    charge, refund = await store.dispatching(), await store.dispatching()
+    await store.ledger.record([succeeded(charge), succeeded(refund)])
+    effect, by = charge.work.effect_id, refund.work.effect_id
+
+    async def link(expected_version: int | None) -> int:
+        result = await store.ledger.compensate(
+            store.tenant_id,
+            effect,
+            by,
+            actor="operator:1",
+            sealed_reason=b"",
+            data_key_id="k1",
+            expected_version=expected_version,
+        )
+        return result.version
+
+    with pytest.raises(VersionConflict) as stale:
+        await link(2)
+    assert stale.value.version == 3
+    assert await store.status(effect) is S.SUCCEEDED
+    assert await link(3) == 4
+    assert await link(3) == 4
 
 
 async def test_a_key_is_live_until_it_is_revoked_expired_or_its_tenant_disabled(

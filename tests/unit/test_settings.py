@@ -41,6 +41,22 @@ def test_everything_that_a_function_is_told_is_read() -> None:
     assert settings.secrets_prefix.endswith("targets/")
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("20", (20.0, 20)), ("0.5", (0.5, 1)), ("20:100", (20.0, 100)), ("", None)],
+)
+def test_rate_is_a_second_and_at_once(text: str, rate: tuple[float, int] | None) -> None:
+    told = Settings.from_environment(URL | {"EFFECT_BROKER_RATE_LIMIT": text})
+    assert told.rate_limit == rate
+
+
+def test_origins_are_a_list_that_is_empty_unless_told() -> None:
+    assert Settings.from_environment(URL).cors_origins == ()
+    origins = "https://console.example, http://127.0.0.1:8080"
+    told = Settings.from_environment(URL | {"EFFECT_BROKER_CORS_ORIGINS": origins})
+    assert told.cors_origins == ("https://console.example", "http://127.0.0.1:8080")
+
+
 def test_secrets_never_stand_in_the_text_form() -> None:
     settings = Settings.from_environment(
         URL
@@ -65,6 +81,11 @@ def test_empty_variable_counts_as_absent() -> None:
         ({"EFFECT_BROKER_KEYRING": "k", "EFFECT_BROKER_KEYRING_SECRET": "s"}, "KEYRING"),
         ({"EFFECT_BROKER_LOG_LEVEL": "canary"}, "LOG_LEVEL"),
         ({"EFFECT_BROKER_SECRETS": "canary"}, "SECRETS"),
+        ({"EFFECT_BROKER_RATE_LIMIT": "canary"}, "RATE_LIMIT"),
+        ({"EFFECT_BROKER_RATE_LIMIT": "0"}, "RATE_LIMIT"),
+        ({"EFFECT_BROKER_RATE_LIMIT": "5:0"}, "RATE_LIMIT"),
+        ({"EFFECT_BROKER_CORS_ORIGINS": "canary"}, "CORS_ORIGINS"),
+        ({"EFFECT_BROKER_CORS_ORIGINS": "https://canary.example/"}, "CORS_ORIGINS"),
         ({"EFFECT_BROKER_SECRETS": "file:"}, "SECRETS"),
         ({"EFFECT_BROKER_SECRETS": "env:canary"}, "SECRETS"),
     ],

@@ -122,10 +122,16 @@ class EffectBroker:
         *,
         actor: str,
         reason: str,
+        expected_version: int | None = None,
     ) -> StepResult:
         """Link a compensating effect; see `Resolver.compensate`."""
         return await self.resolver.compensate(
-            tenant_id, effect_id, compensated_by, actor=actor, reason=reason
+            tenant_id,
+            effect_id,
+            compensated_by,
+            actor=actor,
+            reason=reason,
+            expected_version=expected_version,
         )
 
     async def page(self, tenant_id: UUID, query: EffectQuery) -> Sequence[EffectView]:

@@ -55,7 +55,6 @@ class EffectView:
         return work.due_at if lapsed else None
 
 
-
 class Inspector:
     """Answers questions; changes nothing and reaches no adapter."""
 

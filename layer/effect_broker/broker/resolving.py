@@ -144,12 +144,14 @@ class Resolver:
         *,
         actor: str,
         reason: str,
+        expected_version: int | None = None,
     ) -> StepResult:
         """Link a succeeded effect to the succeeded effect that undid it; its receipt
         stays.
 
         Raises:
             EffectNotFound: either is not found for this tenant.
+            VersionConflict: the effect is not at the version that was expected.
             DecisionRefused: one has not succeeded, the link would loop, or it is used.
         """
         sealed = self._cipher.seal(
@@ -165,6 +167,7 @@ class Resolver:
             actor=actor,
             sealed_reason=sealed.ciphertext,
             data_key_id=sealed.key_id,
+            expected_version=expected_version,
         )
 
     async def _decide(

@@ -9,6 +9,7 @@ EffectBrokerError
 │   └── RequestTooLarge         over the limit on decoded bytes
 ├── Unauthenticated             no credential, or one that proves nothing
 ├── Forbidden                   the credential lacks the scope
+├── RateLimited                 the key asks faster than it may; nothing was stored
 ├── NotFound                    no such thing for this tenant
 │   ├── UnknownTool             no contract names the tool
 │   ├── EffectNotFound          no effect with this id for this tenant
@@ -16,6 +17,7 @@ EffectBrokerError
 ├── Conflict
 │   ├── PayloadDrift            the operation key is bound to another payload
 │   ├── VersionConflict         the effect moved on since it was read
+│   │   └── PreconditionFailed  … and the request named the version it was meant for
 │   ├── DecisionRefused         an operator's decision that the rules do not allow (yet)
 │   └── ContractConflict        the same contract version with another document
 ├── ContractInvalid             a contract file that cannot be loaded
@@ -96,6 +98,16 @@ class Forbidden(EffectBrokerError):
         self.scope = scope
 
 
+class RateLimited(EffectBrokerError):
+    """The key asks faster than it may; a repeat after `retry_after_seconds` is safe."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
 class NotFound(EffectBrokerError):
     """Nothing by that name for this tenant; another tenant's things are not found."""
 
@@ -156,6 +168,12 @@ class VersionConflict(Conflict):
     def __init__(self, message: str, *, version: int | None = None) -> None:
         super().__init__(message)
         self.version = version
+
+
+class PreconditionFailed(VersionConflict):
+    """The request was meant for another version (`If-Match`); nothing was changed."""
+
+    code = "precondition_failed"
 
 
 class DecisionRefused(Conflict):

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from effect_broker.domain.attempt import Attempt, AttemptEnding, EndingKind
 from effect_broker.domain.contract import SafetyClass
-from effect_broker.domain.errors import DecisionRefused, EffectNotFound
+from effect_broker.domain.errors import DecisionRefused, EffectNotFound, VersionConflict
 from effect_broker.domain.receipt import Receipt, ReceiptKind
 from effect_broker.domain.status import TERMINAL, EffectStatus, EventType
 from effect_broker.domain.transition import Transition
@@ -71,10 +71,12 @@ class MemorySteps:
         actor: str,
         sealed_reason: bytes,
         data_key_id: str,
+        expected_version: int | None = None,
     ) -> StepResult:
         """Link a succeeded effect to the succeeded effect that compensates it.
 
         Raises:
+            VersionConflict: the effect is not at the version that was expected.
             EffectNotFound: the tenant has no such effect, or no such compensating one.
             DecisionRefused: either has not succeeded, or the link is not allowed.
         """
@@ -86,6 +88,8 @@ class MemorySteps:
         if target is by:
             raise DecisionRefused("An effect cannot compensate itself.")
         if target.compensated_by != compensated_by:
+            if expected_version not in (None, target.version):
+                raise VersionConflict("The effect has moved on.", version=target.version)
             self._check_link(target, by)
             target.append(
                 _E.COMPENSATION_LINKED,

@@ -7,7 +7,12 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from effect_broker.domain.errors import DecisionRefused, EffectNotFound, SchemaMismatch
+from effect_broker.domain.errors import (
+    DecisionRefused,
+    EffectNotFound,
+    SchemaMismatch,
+    VersionConflict,
+)
 from effect_broker.ledger.connection import Call, Connections, Row
 from effect_broker.ledger.migrate import HEAD
 from effect_broker.ledger.queries import statements
@@ -72,6 +77,7 @@ class PostgresOperating:
         actor: str,
         sealed_reason: bytes,
         data_key_id: str,
+        expected_version: int | None = None,
     ) -> StepResult:
         """Link a succeeded effect to the succeeded effect that compensates it.
 
@@ -79,6 +85,7 @@ class PostgresOperating:
 
         Raises:
             EffectNotFound: the tenant has no such effect, or no such compensating one.
+            VersionConflict: the effect is not at the version that was expected.
             DecisionRefused: either has not succeeded, or the link is not allowed.
         """
         found = await self._operate(
@@ -90,9 +97,12 @@ class PostgresOperating:
                 "actor": actor,
                 "sealed": sealed_reason,
                 "data_key_id": data_key_id,
+                "expected_version": expected_version,
             },
         )
         outcome = found[0].outcome
+        if outcome == "moved":
+            raise moved(found[0].version)
         if outcome in _COMPENSATION_REFUSED:
             raise DecisionRefused(_COMPENSATION_REFUSED[outcome])
         if outcome != "applied":
@@ -133,3 +143,10 @@ class PostgresOperating:
 
     async def _operate(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
         return await self._connections.fetch_again(Call(_SQL[name], dict(parameters)))
+
+
+def moved(version: int) -> VersionConflict:
+    """Say that an effect stands at another version than the caller has read."""
+    return VersionConflict(
+        f"The effect is at version {version}; read it and decide anew.", version=version
+    )

@@ -69,6 +69,7 @@ class Ledger(Protocol):
         actor: str,
         sealed_reason: bytes,
         data_key_id: str,
+        expected_version: int | None = None,
     ) -> StepResult:
         """Link a succeeded effect to the succeeded effect that compensates it."""
 

@@ -1,11 +1,9 @@
-"""Query parameters and the Prefer header."""
+"""Query parameters."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
@@ -16,13 +14,10 @@ from effect_broker.domain.durations import parse_duration
 from effect_broker.domain.errors import InvalidRequest
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ports import EffectQuery
-from effect_broker.surfaces.serving import WAIT_SECONDS_MAX
 
 PAGE_DEFAULT: Final = 50
 PAGE_MAX: Final = 100
 """Effects in one answer: a page stays well under a gateway's limit on a body."""
-
-_WAIT: Final = re.compile(r"wait\s*=\s*\"?([0-9]{1,9})\"?", re.IGNORECASE)
 
 Printable = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\x20-\x7e]+$")]
 
@@ -83,18 +78,6 @@ class HistoryParameters(BaseModel):
 def cursor_after(effect_id: UUID) -> str:
     """Return the cursor that continues a list after this effect."""
     return base64.urlsafe_b64encode(effect_id.bytes).rstrip(b"=").decode("ascii")
-
-
-def preferred_wait(headers: Iterable[str]) -> timedelta | None:
-    """Return how long an answer may be held back (RFC 7240), capped; None: not asked.
-
-    A preference that cannot be read is no error: it is not applied.
-    """
-    for preference in ",".join(headers).split(","):
-        match = _WAIT.fullmatch(preference.partition(";")[0].strip())
-        if match:
-            return timedelta(seconds=min(int(match[1]), WAIT_SECONDS_MAX))
-    return None
 
 
 def _span(text: str | None) -> timedelta | None:

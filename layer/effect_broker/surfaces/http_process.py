@@ -14,6 +14,7 @@ from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.settings import Settings
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.http_api import HttpParts, create_app
+from effect_broker.surfaces.limiting import Rate, RateLimiter
 from effect_broker.telemetry.logs import configure_logging
 from effect_broker.telemetry.prometheus import PrometheusMeter
 from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
@@ -40,7 +41,12 @@ async def serve(
         return meter.render()
 
     parts = HttpParts(
-        core.broker, Authenticator(core.registry), core.check_ready, metrics
+        broker=core.broker,
+        authenticator=Authenticator(core.registry),
+        ready=core.check_ready,
+        metrics=metrics,
+        limiter=RateLimiter(Rate.of(settings.rate_limit)),
+        cors_origins=settings.cors_origins,
     )
     config = _config(create_app(parts))
     with socket.create_server((host, port), reuse_port=False) as listening:

@@ -1,4 +1,4 @@
-"""HTTP events of API Gateway and function URLs, served by the application as it is."""
+"""HTTP events of API Gateway, function URLs and load balancers, served as they are."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from effect_broker.surfaces.problem import (
 
 _log: Final = logging.getLogger(__name__)
 
+_ROOTS: Final = ("/v1/", "/healthz", "/readyz", "/openapi.json")
+
 
 def is_http(event: object) -> bool:
     """Say whether an event is a request that came through a gateway."""
@@ -35,7 +37,8 @@ class LambdaHttp:
 
     def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Return the gateway's answer to one event."""
-        return self._mangum({**event, **_body_as_bytes(event)}, context)
+        adapted = {**event, **_body_as_bytes(event), **_path_without_stage(event)}
+        return self._mangum(adapted, context)
 
 
 def answer_failure(error: Exception) -> dict[str, Any]:
@@ -48,12 +51,31 @@ def answer_failure(error: Exception) -> dict[str, Any]:
         exc_info=error,
         extra={"occurrence": problem.members.get("instance")},
     )
+    headers = {"content-type": MEDIA_TYPE, **problem.headers}
     return {
         "statusCode": problem.status,
-        "headers": {"content-type": MEDIA_TYPE, **problem.headers},
+        "headers": headers,
+        "multiValueHeaders": {name: [value] for name, value in headers.items()},
         "body": problem.body().decode("ascii"),
         "isBase64Encoded": False,
     }
+
+
+def _path_without_stage(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Take a named stage off the path of an HTTP API's event.
+
+    A REST API, a load balancer and a mapped domain send paths without it: whatever does
+    not lead to the application's own paths is left as it is.
+    """
+    context = event["requestContext"]
+    stage, http = context.get("stage"), context.get("http")
+    if not isinstance(stage, str) or not isinstance(http, Mapping):
+        return {}
+    path = str(http.get("path", ""))
+    rest = path.removeprefix(f"/{stage}")
+    if rest == path or not rest.startswith(_ROOTS):
+        return {}
+    return {"requestContext": {**context, "http": {**http, "path": rest}}}
 
 
 def _body_as_bytes(event: Mapping[str, Any]) -> dict[str, Any]:

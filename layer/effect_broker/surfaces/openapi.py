@@ -18,7 +18,7 @@ from effect_broker.surfaces.openapi_examples import (
     request_examples,
     response_examples,
 )
-from effect_broker.surfaces.openapi_schemas import PREFER, SCHEMAS
+from effect_broker.surfaces.openapi_schemas import IF_MATCH, PREFER, SCHEMAS
 from effect_broker.surfaces.problem import FRAMEWORK, MEDIA_TYPE
 
 API_VERSION: Final = "1"
@@ -30,7 +30,7 @@ under a new key. A running or unknown effect is not an error; its `outcome` says
 where it stands, and `next` what may be done.
 """
 
-_EVERYWHERE: Final = (401, 403, 500, 503)
+_EVERYWHERE: Final = (401, 403, 429, 500, 503)
 _NAMED: Final = (*_EVERYWHERE, 404)
 _WITH_BODY: Final = (*_NAMED, 400, 413, 415)
 
@@ -40,8 +40,10 @@ _PROBLEM_TEXT: Final[Mapping[int, str]] = {
     403: "The key lacks the scope, or its tenant may not submit.",
     404: "Nothing by that name for this tenant.",
     409: "The request contradicts what is recorded.",
+    412: "The effect is not at the version that If-Match names; nothing was changed.",
     413: "The body is too large.",
     415: "The body is not plain JSON.",
+    429: "The key asks too often; safe to repeat after Retry-After.",
     500: "A defect; safe to repeat with the same key.",
     503: "The ledger is away; safe to repeat with the same key after Retry-After.",
 }
@@ -55,20 +57,27 @@ class Operation:
     body: str | None = None
     body_required: bool = True
     public: bool = False
-    prefers: bool = False
+    parameters: tuple[Mapping[str, Any], ...] = ()
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    "submit_effect": Operation((*_WITH_BODY, 409), body="EffectSubmission", prefers=True),
+    "submit_effect": Operation(
+        (*_WITH_BODY, 409), body="EffectSubmission", parameters=(PREFER,)
+    ),
     "list_effects": Operation((*_EVERYWHERE, 400)),
-    "get_effect": Operation(_NAMED),
+    "get_effect": Operation(_NAMED, parameters=(PREFER,)),
     "get_history": Operation((*_NAMED, 400)),
     "get_receipt": Operation(_NAMED),
     "reconcile_effect": Operation(
         (*_NAMED, 400, 413), body="Nothing", body_required=False
     ),
-    "resolve_effect": Operation((*_WITH_BODY, 409), body="Finding"),
-    "compensate_effect": Operation((*_WITH_BODY, 409), body="Compensation"),
+    "resolve_effect": Operation(
+        (*_WITH_BODY, 409, 412), body="Finding", parameters=(IF_MATCH,)
+    ),
+    "compensate_effect": Operation(
+        (*_WITH_BODY, 409, 412), body="Compensation", parameters=(IF_MATCH,)
+    ),
+    "fork_effect": Operation((*_WITH_BODY, 409), body="Fork"),
     "list_tools": Operation(_EVERYWHERE),
     "healthz": Operation((), public=True),
     "readyz": Operation((500, 503), public=True),
@@ -113,8 +122,8 @@ def _complete_route(route: dict[str, Any], operation: Operation) -> None:
         responses[str(refused)] = _problem(name, refused)
     if operation.public:
         route["security"] = []
-    if operation.prefers:
-        route.setdefault("parameters", []).append(PREFER)
+    if operation.parameters:
+        route.setdefault("parameters", []).extend(operation.parameters)
     if operation.body is not None:
         route["requestBody"] = {
             "required": operation.body_required,
@@ -136,6 +145,6 @@ def _problem(name: str, status: int) -> dict[str, Any]:
         "description": _PROBLEM_TEXT.get(status) or FRAMEWORK[status][1],
         "content": {MEDIA_TYPE: content},
     }
-    if status == 503:
+    if status in (429, 503):
         response["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
     return response

@@ -16,6 +16,8 @@ from effect_broker.domain.errors import (
     InvalidArguments,
     LedgerUnavailable,
     PayloadDrift,
+    PreconditionFailed,
+    RateLimited,
     ReceiptNotFound,
     UnknownTool,
 )
@@ -84,6 +86,13 @@ def request_examples() -> Mapping[str, Examples]:
                 {"compensated_by": str(_ID), "reason": "The order was cancelled."},
             )
         ),
+        "fork_effect": _named(
+            simulated=("On record only", {"at_sequence": 2}),
+            live=(
+                "Reserve the payload anew",
+                {"live": True, "operation_key": "order:ord_123:charge:v2"},
+            ),
+        ),
     }
 
 
@@ -113,6 +122,7 @@ def response_examples() -> Mapping[str, Mapping[str, Examples]]:
             "200": _named(unknown=("Asked for", _plain(_effect_unknown())))
         },
         "resolve_effect": {"200": _named(committed=("Recorded", _plain(resolved)))},
+        "fork_effect": {"202": _named(live=("Reserved anew", _plain(new)))},
     }
 
 
@@ -140,6 +150,12 @@ def problem_examples() -> Mapping[tuple[str, int], Examples]:
             )
         ),
         ("submit_effect", 503): _problem(away=LedgerUnavailable("away")),
+        ("submit_effect", 429): _problem(
+            often=RateLimited("This key asks faster than it may.", retry_after_seconds=1)
+        ),
+        ("resolve_effect", 412): _problem(
+            stale=PreconditionFailed("The effect is at version 4.", version=4)
+        ),
         ("get_receipt", 404): _problem(not_yet=missing),
         ("resolve_effect", 409): _problem(too_early=unsettled),
     }

@@ -13,6 +13,14 @@ _TEXT: Final = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX}
 _PROSE: Final = {"type": "string", "minLength": 1, "maxLength": PROSE_MAX}
 _OPTIONAL_TEXT: Final = {**_TEXT, "type": ["string", "null"]}
 
+_OPERATION_KEY: Final = {
+    "type": "string",
+    "pattern": "^[!-~]([ -~]{0,253}[!-~])?$",
+    "description": "Names the business intent; the same for every repeat of it, and never"
+    " made from an attempt number or a tool-call id.",
+    "examples": ["order:ord_123:charge:v1"],
+}
+
 
 def _exactly(
     properties: Mapping[str, Any], *required: str, description: str
@@ -29,13 +37,7 @@ def _exactly(
 SCHEMAS: Final[Mapping[str, Any]] = {
     "EffectSubmission": _exactly(
         {
-            "operation_key": {
-                "type": "string",
-                "pattern": "^[!-~]([ -~]{0,253}[!-~])?$",
-                "description": "Names the business intent; the same for every repeat of"
-                " it, and never made from an attempt number or a tool-call id.",
-                "examples": ["order:ord_123:charge:v1"],
-            },
+            "operation_key": _OPERATION_KEY,
             "tool": _TEXT,
             "arguments": {
                 "type": "object",
@@ -81,6 +83,28 @@ SCHEMAS: Final[Mapping[str, Any]] = {
         "reason",
         description="The succeeded effect that undid this one.",
     ),
+    "Fork": {
+        "description": "A simulation from a point of the history, or live work.",
+        "anyOf": [
+            _exactly(
+                {
+                    "at_sequence": {"type": "integer", "minimum": 1},
+                    "live": {"type": "boolean", "const": False},
+                },
+                "at_sequence",
+                description="Go on with the recorded answers; nothing is sent.",
+            ),
+            _exactly(
+                {
+                    "live": {"type": "boolean", "const": True},
+                    "operation_key": _OPERATION_KEY,
+                },
+                "live",
+                "operation_key",
+                description="Reserve the payload anew; the scope operate is needed.",
+            ),
+        ],
+    },
     "Nothing": _exactly({}, description="An empty object, or no body at all."),
     "Problem": {
         "type": "object",
@@ -115,4 +139,12 @@ PREFER: Final[Mapping[str, Any]] = {
     "schema": {"type": "string", "examples": ["wait=1"]},
     "description": "wait=N (RFC 7240) holds the answer until the effect is terminal or N"
     f" seconds are over, at most {WAIT_SECONDS_MAX}; Preference-Applied tells.",
+}
+
+IF_MATCH: Final[Mapping[str, Any]] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "examples": ['"3"']},
+    "description": "The ETag of the effect as it was read; 412 where it has moved on.",
 }

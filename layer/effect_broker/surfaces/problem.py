@@ -73,6 +73,7 @@ ROWS: Final[Mapping[type[EffectBrokerError], Row]] = {
     errors.RequestTooLarge: Row(413, "The body is too large"),
     errors.Unauthenticated: Row(401, "A valid API key is required"),
     errors.Forbidden: Row(403, "The API key does not allow this"),
+    errors.RateLimited: Row(429, "The API key asks too often"),
     errors.NotFound: Row(404, "There is no such thing"),
     errors.UnknownTool: Row(404, "No contract names this tool"),
     errors.EffectNotFound: Row(404, "There is no such effect"),
@@ -80,6 +81,7 @@ ROWS: Final[Mapping[type[EffectBrokerError], Row]] = {
     errors.Conflict: Row(409, "The request contradicts what is recorded"),
     errors.PayloadDrift: Row(409, "The operation key stands for another payload"),
     errors.VersionConflict: Row(409, "The effect has moved on"),
+    errors.PreconditionFailed: Row(412, "The effect is not at the version named"),
     errors.DecisionRefused: Row(409, "The decision is not allowed"),
     errors.ContractConflict: Row(409, "The contract version has another document"),
     errors.ContractInvalid: Row(422, "The contract cannot be loaded"),
@@ -116,7 +118,7 @@ def problem_of(error: EffectBrokerError) -> Problem:
         title=row.title,
         detail=error.message if row.explains else SAFE_TO_REPEAT,
         members=_members(error),
-        headers=_headers(row.status),
+        headers=_headers(row.status, error),
     )
 
 
@@ -140,9 +142,11 @@ def framework_problem(
     return Problem(status, code, title, detail, headers=dict(headers or {}))
 
 
-def _headers(status: int) -> dict[str, str]:
+def _headers(status: int, error: EffectBrokerError) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="effect-broker"'}
+    if isinstance(error, errors.RateLimited):
+        return {"Retry-After": str(error.retry_after_seconds)}
     if status == 503:
         return {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return {}
@@ -174,6 +178,11 @@ def _members(error: EffectBrokerError) -> dict[str, Any]:
             return {"not_before": error.not_before.isoformat()}
         case errors.Forbidden():
             return {"scope": error.scope}
+        case errors.RateLimited():
+            return {
+                "safe_to_repeat": True,
+                "retry_after_seconds": error.retry_after_seconds,
+            }
         case errors.LedgerUnavailable() | errors.DispatchHeld():
             return {"safe_to_repeat": True, "retry_after_seconds": RETRY_AFTER_SECONDS}
         case _:

@@ -49,6 +49,7 @@ FINDING: Final = (
     "output",
 )
 COMPENSATION: Final = ("compensated_by", "reason")
+FORK: Final = ("at_sequence", "live", "operation_key")
 
 
 class InvalidFields(InvalidRequest):
@@ -172,6 +173,11 @@ class Fields:
             self.complain(name, "must be an effect id")
         return identifier
 
+    def absent(self, name: str, complaint: str) -> None:
+        """Refuse a field that would mean nothing beside the others."""
+        if self._value.get(name) is not None:
+            self.complain(name, complaint)
+
     def check(self) -> None:
         """Accept the object.
 
@@ -254,6 +260,24 @@ def compensation(value: object) -> tuple[UUID, str]:
     fields.check()
     assert compensated_by is not None, "a missing identifier is a complaint"
     return compensated_by, reason
+
+
+def fork(value: object) -> int | str:
+    """Read a fork: the sequence to simulate from, or the operation key of live work.
+
+    Raises:
+        InvalidRequest: it is neither of the two, or both.
+    """
+    fields = Fields(value, known=FORK)
+    if fields.flag("live"):
+        fields.absent("at_sequence", "has no meaning for live work")
+        operation_key = fields.text("operation_key")
+        fields.check()
+        return operation_key
+    fields.absent("operation_key", 'needs "live": true')
+    sequence = fields.whole("at_sequence")
+    fields.check()
+    return sequence
 
 
 def effect_id(text: str) -> UUID:

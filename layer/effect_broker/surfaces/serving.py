@@ -66,9 +66,15 @@ async def fork_live(
     return await _told(broker, tenant_id, reservation, NO_WAIT)
 
 
-async def detail(broker: EffectBroker, tenant_id: UUID, effect_id: UUID) -> EffectDetail:
-    """Tell an effect with its history and attempts."""
-    view = await broker.get(tenant_id, effect_id)
+async def detail(
+    broker: EffectBroker,
+    tenant_id: UUID,
+    effect_id: UUID,
+    *,
+    patience: timedelta = NO_WAIT,
+) -> EffectDetail:
+    """Tell an effect with its history and attempts, once terminal or out of patience."""
+    view = await _view(broker, tenant_id, effect_id, patience)
     events = await broker.events(tenant_id, effect_id)
     attempts = await broker.attempts(tenant_id, effect_id)
     return effect_detail(view, events, attempts)

@@ -80,9 +80,10 @@ $$;
 
 -- Link a succeeded effect to the succeeded effect that compensates it; the same link again is the same. Whatever
 -- compensates stands as succeeded, not as compensated: so no chain of links can close. One link of a tenant at a time.
+-- Who names the version that the link is meant for links no other.
 CREATE FUNCTION effect_broker.compensate(
     p_tenant_id uuid, p_effect_id uuid, p_compensated_by uuid, p_actor text, p_reason_ciphertext bytea,
-    p_data_key_id text, OUT outcome text, OUT version integer
+    p_data_key_id text, p_expected_version integer, OUT outcome text, OUT version integer
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
@@ -102,6 +103,7 @@ BEGIN
         WHEN v_by.effect_id IS NULL THEN 'compensating_not_found'
         WHEN p_effect_id = p_compensated_by THEN 'itself'
         WHEN v_target.compensated_by = p_compensated_by THEN 'applied'
+        WHEN v_target.shown_version <> p_expected_version THEN 'moved'
         WHEN v_target.shown_status <> 'succeeded' THEN 'not_succeeded'
         WHEN v_by.shown_status <> 'succeeded' THEN 'compensating_not_succeeded'
         WHEN EXISTS (SELECT FROM effect_compensations c WHERE c.compensated_by = p_compensated_by) THEN 'used'

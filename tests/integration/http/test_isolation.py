@@ -12,6 +12,8 @@ ROUTES = [
     ("GET", "/history", None),
     ("GET", "/receipt", None),
     ("POST", "/reconcile", {}),
+    ("POST", "/fork", {"at_sequence": 1}),
+    ("POST", "/fork", {"live": True, "operation_key": "order:7:charge:v1"}),
     (
         "POST",
         "/resolve",

@@ -76,6 +76,8 @@ async def test_ledger_away_refuses_safely_on_every_route(api: Api) -> None:
         ("GET", f"{here}/history", None),
         ("GET", f"{here}/receipt", None),
         ("POST", f"{here}/reconcile", None),
+        ("POST", f"{here}/fork", {"at_sequence": 1}),
+        ("POST", f"{here}/fork", {"live": True, "operation_key": "order:9:charge"}),
         ("POST", f"{here}/resolve", finding),
         ("POST", f"{here}/compensation", {"compensated_by": effect_id, "reason": "x"}),
     ):

@@ -168,6 +168,7 @@ def parameters_of(store: Store, claim: Any) -> dict[str, Any]:
         "intents": composite_rows([new_intent(store.intent()) for _ in range(3)]),
         "intent": new_intent(store.intent()),
         "compensated_by": uuid7(),
+        "expected_version": None,
         "sealed": b"",
         "data_key_id": "k1",
         "slug": "acme",

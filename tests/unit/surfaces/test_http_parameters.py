@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from effect_broker.domain.errors import InvalidRequest
+from effect_broker.domain.errors import InvalidRequest, PreconditionFailed
 from effect_broker.domain.status import EffectStatus
 from effect_broker.surfaces.http_parameters import (
     PageParameters,
     cursor_after,
-    preferred_wait,
 )
+from effect_broker.surfaces.http_preferences import Precondition, preferred_wait
 
 EFFECT = UUID("0198c0de-0000-7000-8000-000000000001")
 
@@ -77,3 +77,35 @@ def test_span_has_a_unit() -> None:
 def test_misspelt_and_impossible_filters_are_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         PageParameters.model_validate(parameters)
+
+
+@pytest.mark.parametrize(
+    ("header", "matches", "only"),
+    [
+        ([], True, None),
+        (["*"], True, None),
+        (['"3"'], True, 3),
+        (['"2", "3"'], True, None),
+        (['"2"', '"3"'], True, None),
+        (['"2"'], False, 2),
+        (['W/"3"'], False, None),
+        (['"abc"'], False, None),
+        (['"03"'], False, None),
+    ],
+)
+def test_if_match_names_versions_and_weak_tags_match_none(
+    header: list[str], matches: bool, only: int | None
+) -> None:
+    condition = Precondition.of(header)
+    assert condition.names(3) is matches
+    assert condition.only == only
+    if not matches:
+        with pytest.raises(PreconditionFailed) as refused:
+            condition.check(3)
+        assert refused.value.version == 3
+
+
+@pytest.mark.parametrize("header", ["3", '"3', '"3" "4"', "'3'", '"3",'])
+def test_if_match_that_is_no_list_of_tags_is_refused(header: str) -> None:
+    with pytest.raises(InvalidRequest):
+        Precondition.of([header])

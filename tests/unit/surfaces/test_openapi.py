@@ -37,6 +37,7 @@ def test_every_route_of_the_design_is_described(document: dict[str, Any]) -> Non
         ("POST", "/v1/effects/{effect_id}/reconcile"),
         ("POST", "/v1/effects/{effect_id}/resolve"),
         ("POST", "/v1/effects/{effect_id}/compensation"),
+        ("POST", "/v1/effects/{effect_id}/fork"),
         ("GET", "/v1/tools"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),

@@ -38,6 +38,11 @@ EXAMPLES: dict[str, tuple[EffectBrokerError, int, str]] = {
     "RequestTooLarge": (errors.RequestTooLarge("x"), 413, "request_too_large"),
     "Unauthenticated": (errors.Unauthenticated("x"), 401, "unauthenticated"),
     "Forbidden": (errors.Forbidden("x", scope="operate"), 403, "forbidden"),
+    "RateLimited": (
+        errors.RateLimited("x", retry_after_seconds=3),
+        429,
+        "rate_limited",
+    ),
     "NotFound": (errors.NotFound("x"), 404, "not_found"),
     "UnknownTool": (errors.UnknownTool("x"), 404, "unknown_tool"),
     "EffectNotFound": (errors.EffectNotFound("x"), 404, "effect_not_found"),
@@ -56,6 +61,11 @@ EXAMPLES: dict[str, tuple[EffectBrokerError, int, str]] = {
         errors.VersionConflict("x", version=3),
         409,
         "version_conflict",
+    ),
+    "PreconditionFailed": (
+        errors.PreconditionFailed("x", version=3),
+        412,
+        "precondition_failed",
     ),
     "DecisionRefused": (
         errors.DecisionRefused("x", not_before=AT),

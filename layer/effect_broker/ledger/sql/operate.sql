@@ -22,7 +22,7 @@ WHERE i.tenant_id = %(tenant_id)s::uuid AND i.effect_id = %(effect_id)s::uuid
 -- One link of a tenant at a time: a chain of links cannot close behind the checks.
 SELECT c.outcome, c.version FROM effect_broker.compensate(
     %(tenant_id)s::uuid, %(effect_id)s::uuid, %(compensated_by)s::uuid, %(actor)s::text, %(sealed)s::bytea,
-    %(data_key_id)s::text
+    %(data_key_id)s::text, %(expected_version)s::integer
 ) c;
 
 -- name: hold_dispatch
