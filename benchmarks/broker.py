@@ -18,6 +18,7 @@ from benchmarks.contract import KEYRING, TOOL
 from benchmarks.server import Place
 from effect_broker.broker.dispatch import Dispatcher
 from effect_broker.domain.intent import EffectRequest
+from effect_broker.domain.status import EffectStatus
 from effect_broker.ledger.connection import Connection, Connections
 from effect_broker.ports import Nudger
 from effect_broker.settings import Settings
@@ -102,6 +103,11 @@ class BrokerClient:
         report = await self.workers.dispatcher.run_once(effect_ids=[effect_id])
         assert report.recorded == 1
         return effect_id
+
+    async def effect_in_process(self, request: EffectRequest) -> None:
+        """Carry an effect out in the call that submits it."""
+        done = await self.workers.in_process.execute(self.tenant_id, request)
+        assert done.effect.status is EffectStatus.SUCCEEDED
 
     async def lose(self, request: EffectRequest) -> UUID:
         """Submit and dispatch an effect whose answer is lost."""

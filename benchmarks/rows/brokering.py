@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 
 from benchmarks.arithmetic import Measured, against
-from benchmarks.bench import Bench, NotMeasurable
+from benchmarks.bench import Bench
 from benchmarks.broker import BrokerClient, request, seconds_each
 from benchmarks.clients import Operation
 from benchmarks.floor import three
+from effect_broker.domain.intent import EffectRequest, Reservation
 
 BATCH: Final = 100
 
@@ -21,32 +24,37 @@ def one_at_a_time(clients: int) -> Callable[[Bench], Awaitable[Measured]]:
     """Compare submit, dispatch and receipt with three commits, at a number of clients."""
 
     async def measure(bench: Bench) -> Measured:
-        operations = bench.size(400, quick=160)
-        with bench.server.place() as place:
-            brokers = [BrokerClient(place) for _ in range(clients)]
-            plain = [await _connect(place.url) for _ in range(clients)]
-            ours, floor = await bench.take_turns(
-                [
-                    lambda: seconds_each(
-                        [it.effect for it in brokers], request, operations
-                    ),
-                    lambda: seconds_each(
-                        [_runner(it) for it in plain], three, operations
-                    ),
-                ]
-            )
-            for broker in brokers:
-                await broker.close()
-            for connection in plain:
-                await connection.close()
-        return against(ours, floor)
+        return await _against_three(bench, clients, BrokerClient.effect)
 
     return measure
 
 
 async def in_process(bench: Bench) -> Measured:
     """Compare a submission that is carried out at once with three commits."""
-    raise NotMeasurable("no use case of the broker reserves leased")
+    return await _against_three(bench, 1, BrokerClient.effect_in_process)
+
+
+async def _against_three(
+    bench: Bench,
+    clients: int,
+    carry_out: Callable[[BrokerClient, EffectRequest], Awaitable[Any]],
+) -> Measured:
+    operations = bench.size(400, quick=160)
+    with bench.server.place() as place:
+        brokers = [BrokerClient(place) for _ in range(clients)]
+        plain = [await _connect(place.url) for _ in range(clients)]
+        workers = [partial(carry_out, it) for it in brokers]
+        ours, floor = await bench.take_turns(
+            [
+                lambda: seconds_each(workers, request, operations),
+                lambda: seconds_each([_runner(it) for it in plain], three, operations),
+            ]
+        )
+        for broker in brokers:
+            await broker.close()
+        for connection in plain:
+            await connection.close()
+    return against(ours, floor)
 
 
 async def python_cpu(bench: Bench) -> Measured:
@@ -94,8 +102,8 @@ async def _connect(url: str) -> psycopg.AsyncConnection[Any]:
     )
 
 
-async def _submit_all(client: BrokerClient, requests: Sequence[Any]) -> list[Any]:
-    reservations = [
-        await client.core.broker.submit(client.tenant_id, it) for it in requests
-    ]
-    return [it.effect.effect_id for it in reservations]
+async def _submit_all(
+    client: BrokerClient, requests: Sequence[EffectRequest]
+) -> list[UUID]:
+    answers = await client.core.broker.submit_many(client.tenant_id, requests)
+    return [it.effect.effect_id for it in answers if isinstance(it, Reservation)]

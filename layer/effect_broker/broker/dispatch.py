@@ -30,6 +30,7 @@ from effect_broker.domain.errors import (
     EffectBrokerError,
     LedgerUnavailable,
 )
+from effect_broker.domain.intent import Intent
 from effect_broker.domain.outcome import Ambiguous, NotSent
 from effect_broker.domain.resolution import forbid_send
 from effect_broker.domain.transition import Transition
@@ -38,11 +39,13 @@ from effect_broker.ports import (
     Claim,
     ClaimOrder,
     Clock,
+    ContractTerms,
     Deadline,
     Ledger,
     NewId,
     Nudger,
     Refused,
+    Reserved,
     Step,
     StepResult,
     StepStatus,
@@ -74,6 +77,17 @@ class DispatchReport:
     fenced: int = 0
     refused: int = 0
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """What a reservation made, the claim on its first attempt if there is one, and the
+    clocks as they stood before it was sent.
+    """
+
+    reserved: Reserved
+    claim: Claim | None
+    read: Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +153,9 @@ class Dispatcher:
         """
         terms = await self._scopes.terms()
         read = self._read_clocks()
-        claimed = await self._ledger.claim(
-            ClaimOrder(
-                token=self._new_id(),
-                worker=self._worker,
-                limit=self._limit(effect_ids),
-                terms=terms,
-                clock_margin=self._settler.clock_margin,
-                budget=budget,
-                effect_ids=effect_ids,
-                unsafe_limit=self._unsafe_max,
-            )
-        )
-        stepped = self._stepped(claimed.claims, read)
-        if stepped is not None:
-            await self._hold(claimed.claims, stepped)
-        results = list(await self._attempt_all(claimed.claims, read))
+        order = self._order(terms, self._limit(effect_ids), budget, effect_ids)
+        claimed = await self._ledger.claim(order)
+        results = await self.carry_out(claimed.claims, read)
         await self._forbid(claimed.refused)
         return DispatchReport(
             attempts=len(claimed.claims),
@@ -162,6 +163,56 @@ class Dispatcher:
             fenced=_count(results, StepStatus.FENCED),
             refused=len(claimed.refused),
             more=claimed.more,
+        )
+
+    async def reserve(self, intent: Intent) -> Leased:
+        """Reserve an intent with its first attempt already claimed by this process.
+
+        There is no claim where the key is taken, where nothing may be sent now, or where
+        this process cannot serve the intent's contract.
+
+        Raises:
+            LedgerUnavailable: nothing may be sent; repeat with the same operation key.
+        """
+        terms = [
+            term
+            for term in await self._scopes.terms()
+            if term.contract_id == intent.contract_id
+        ]
+        read = self._read_clocks()
+        if not terms:
+            (reserved,) = await self._ledger.reserve([intent])
+            return Leased(reserved, None, read)
+        order = self._order(terms, 1)
+        reserved, claim = await self._ledger.reserve_leased(intent, order)
+        return Leased(reserved, claim, read)
+
+    async def carry_out(self, claims: Sequence[Claim], read: Deadline) -> Results:
+        """Make the attempts of claims and record every ending; see `run_once`.
+
+        `read` are the clocks as they stood before the claims were sent.
+        """
+        stepped = self._stepped(claims, read)
+        if stepped is not None:
+            await self._hold(claims, stepped)
+        return await self._attempt_all(claims, read)
+
+    def _order(
+        self,
+        terms: Sequence[ContractTerms],
+        limit: int,
+        budget: timedelta | None = None,
+        effect_ids: Sequence[UUID] | None = None,
+    ) -> ClaimOrder:
+        return ClaimOrder(
+            token=self._new_id(),
+            worker=self._worker,
+            limit=limit,
+            terms=terms,
+            clock_margin=self._settler.clock_margin,
+            budget=budget,
+            effect_ids=effect_ids,
+            unsafe_limit=self._unsafe_max,
         )
 
     def _limit(self, effect_ids: Sequence[UUID] | None) -> int:

@@ -15,6 +15,7 @@ from effect_broker.broker.inspecting import EffectView, Inspector
 from effect_broker.broker.resolving import Finding, Resolver
 from effect_broker.broker.submit import Submitter
 from effect_broker.domain.attempt import Attempt
+from effect_broker.domain.errors import EffectBrokerError
 from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import EffectRequest, Reservation
 from effect_broker.domain.status import TERMINAL
@@ -46,6 +47,12 @@ class EffectBroker:
         See `Submitter.submit` for what is refused.
         """
         return await self.submitter.submit(tenant_id, request)
+
+    async def submit_many(
+        self, tenant_id: UUID, requests: Sequence[EffectRequest]
+    ) -> Sequence[Reservation | EffectBrokerError]:
+        """Reserve many effects in one commit; see `Submitter.submit_many`."""
+        return await self.submitter.submit_many(tenant_id, requests)
 
     async def get(self, tenant_id: UUID, effect_id: UUID) -> EffectView:
         """Return one effect.

@@ -8,7 +8,8 @@ is never an error.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import (
     EffectBrokerError,
     InvalidArguments,
+    LedgerUnavailable,
     PayloadDrift,
     UnknownTool,
 )
@@ -43,6 +45,15 @@ from effect_broker.ports import (
     Reserved,
     Tenant,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A request that may be reserved: its intent under the contract that it would pin."""
+
+    request: EffectRequest
+    intent: Intent
+    contract: EffectContract
 
 
 class Submitter:
@@ -84,8 +95,56 @@ class Submitter:
             PayloadDrift: the key stands for another payload.
             LedgerUnavailable: nothing is known; repeat with the same key.
         """
+        proposed = await self.propose(tenant_id, request)
+        if isinstance(proposed, Reservation):
+            return proposed
+        started = self._clock.monotonic()
+        (reserved,) = await self._ledger.reserve([proposed.intent])
+        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        reservation = await self.answer(proposed, reserved)
+        if reservation.created:
+            await self._nudger.dispatch([reserved.intent.effect_id])
+        return reservation
+
+    async def submit_many(
+        self, tenant_id: UUID, requests: Sequence[EffectRequest]
+    ) -> Sequence[Reservation | EffectBrokerError]:
+        """Reserve many effects in one commit; each request has its own answer, in order.
+
+        What `submit` would raise about one request stands in its place, and stops no
+        other. Of two requests under one key the first is reserved, and the second is its
+        replay or conflict.
+
+        Raises:
+            LedgerUnavailable: nothing is known; repeat with the same keys.
+        """
+        answers = [await self._proposed(tenant_id, request) for request in requests]
+        fresh = {
+            answer.request.operation_key: answer
+            for answer in reversed(answers)
+            if isinstance(answer, Proposed)
+        }
+        if not fresh:
+            return [await self._answered(answer, {}, fresh) for answer in answers]
+        started = self._clock.monotonic()
+        found = await self._ledger.reserve([it.intent for it in fresh.values()])
+        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        standing = dict(zip(fresh, found, strict=True))
+        done = [await self._answered(answer, standing, fresh) for answer in answers]
+        created = [item.intent.effect_id for item in found if item.created]
+        if created:
+            await self._nudger.dispatch(created)
+        return done
+
+    async def propose(
+        self, tenant_id: UUID, request: EffectRequest
+    ) -> Proposed | Reservation:
+        """Return what could be reserved for a request, or the effect that stands already.
+
+        Writes nothing. Raises as `submit` does.
+        """
         check_operation_key(request.operation_key)
-        canonical(request.arguments)
+        encoded = canonical(request.arguments)
         tenant = await self._tenants.enabled(tenant_id)
         published = await self._catalog.active(request.tool)
         refusal = _refusal(published, request)
@@ -96,16 +155,49 @@ class Submitter:
                     f"No contract names the tool {request.tool!r}."
                 )
             return await self._existing(existing, request)
-        intent = self._intent(tenant, published, request)
-        started = self._clock.monotonic()
-        (reserved,) = await self._ledger.reserve([intent])
-        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        intent = self._intent(tenant, published, request, encoded)
+        return Proposed(request, intent, published.contract)
+
+    async def answer(self, proposed: Proposed, reserved: Reserved) -> Reservation:
+        """Tell what the ledger made of a proposal: a new effect, a replay, or drift.
+
+        Raises:
+            PayloadDrift: the key stands for another payload.
+        """
+        request = proposed.request
         if not reserved.created:
             return await self._existing(reserved, request)
         self._meter.count("effects_total", event="submitted", tool=request.tool)
-        await self._nudger.dispatch([reserved.intent.effect_id])
-        record = _record(reserved, request, published.contract)
+        record = _record(reserved, request, proposed.contract)
         return Reservation(effect=record, created=True, replayed=False)
+
+    async def _proposed(
+        self, tenant_id: UUID, request: EffectRequest
+    ) -> Proposed | Reservation | EffectBrokerError:
+        try:
+            return await self.propose(tenant_id, request)
+        except LedgerUnavailable:
+            raise
+        except EffectBrokerError as refused:
+            return refused
+
+    async def _answered(
+        self,
+        answer: Proposed | Reservation | EffectBrokerError,
+        standing: Mapping[str, Reserved],
+        fresh: Mapping[str, Proposed],
+    ) -> Reservation | EffectBrokerError:
+        if not isinstance(answer, Proposed):
+            return answer
+        key = answer.request.operation_key
+        reserved = standing[key]
+        first = fresh[key] is answer
+        try:
+            return await self.answer(
+                answer, reserved if first else replace(reserved, created=False)
+            )
+        except PayloadDrift as refused:
+            return refused
 
     async def _existing(self, reserved: Reserved, request: EffectRequest) -> Reservation:
         contract = await self._catalog.pinned(reserved.intent.contract_id)
@@ -160,12 +252,16 @@ class Submitter:
         )
 
     def _intent(
-        self, tenant: Tenant, published: PublishedContract, request: EffectRequest
+        self,
+        tenant: Tenant,
+        published: PublishedContract,
+        request: EffectRequest,
+        arguments: bytes,
     ) -> Intent:
         contract = published.contract
         effect_id = self._new_id()
         sealed = self._cipher.seal(
-            canonical(request.arguments),
+            arguments,
             tenant_id=tenant.tenant_id,
             effect_id=effect_id,
             column=ARGUMENTS,

@@ -12,6 +12,7 @@ from effect_broker.domain.event import EffectEvent
 from effect_broker.domain.intent import Intent
 from effect_broker.domain.receipt import Receipt
 from effect_broker.ports.work import (
+    Claim,
     Claimed,
     ClaimOrder,
     DispatchHold,
@@ -32,6 +33,13 @@ class Ledger(Protocol):
     async def reserve(self, intents: Sequence[Intent]) -> Sequence[Reserved]:
         """Record intents under their operation keys, or say what stands there; replays
         write nothing.
+        """
+
+    async def reserve_leased(
+        self, intent: Intent, order: ClaimOrder
+    ) -> tuple[Reserved, Claim | None]:
+        """Record an intent and start its first attempt in one commit, confirmed before it
+        returns; no claim where the key is taken or nothing may be sent now.
         """
 
     async def find(self, tenant_id: UUID, operation_key: str) -> Reserved | None:

@@ -9,6 +9,7 @@ from uuid import uuid4
 from effect_broker.adapters.source import Adapters, adapters
 from effect_broker.broker.attempting import Attempting
 from effect_broker.broker.dispatch import Dispatcher
+from effect_broker.broker.in_process import InProcess
 from effect_broker.broker.probing import Probing
 from effect_broker.broker.reconcile import Reconciler
 from effect_broker.broker.recording import Recorder
@@ -78,6 +79,12 @@ class Workers:
             measuring=core.measuring,
             worker=self.name,
         )
+
+    @cached_property
+    def in_process(self) -> InProcess:
+        """Carries an effect out in the call that submits it."""
+        submitter = self.core.broker.submitter
+        return InProcess(submitter, self.dispatcher, self.core.nudger)
 
     @cached_property
     def reconciler(self) -> Reconciler:
