@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from docs.rendering import (
+    client,
     commands,
     contract_fields,
     errors,
@@ -39,6 +40,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "http-routes": openapi.routes,
     "field-cases": field_cases.cases,
     "cli-commands": commands.commands,
+    "client-errors": client.tree,
+    "client-repeats": client.repeats,
 }
 
 FILES: Final[Mapping[str, Callable[[], str]]] = {

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from effect_broker.broker.facade import EffectBroker as EffectBroker
+    from effect_broker.client import EffectBrokerClient as EffectBrokerClient
+    from effect_broker.client import SyncEffectBrokerClient as SyncEffectBrokerClient
     from effect_broker.domain.contract import EffectContract as EffectContract
     from effect_broker.domain.contract import SafetyClass as SafetyClass
     from effect_broker.domain.intent import EffectRecord as EffectRecord
@@ -28,6 +30,7 @@ _HOMES = {
     "Ambiguous": "domain.outcome",
     "Committed": "domain.outcome",
     "EffectBroker": "broker.facade",
+    "EffectBrokerClient": "client",
     "EffectContract": "domain.contract",
     "EffectRecord": "domain.intent",
     "EffectRequest": "domain.intent",
@@ -38,6 +41,7 @@ _HOMES = {
     "Rejected": "domain.outcome",
     "Reservation": "domain.intent",
     "SafetyClass": "domain.contract",
+    "SyncEffectBrokerClient": "client",
     "TargetAdapter": "ports",
 }
 
