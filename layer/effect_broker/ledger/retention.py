@@ -14,7 +14,7 @@ from uuid import UUID
 
 import psycopg
 
-from effect_broker.domain.errors import Conflict, NotFound
+from effect_broker.domain.errors import Conflict, Forbidden, NotFound
 from effect_broker.ledger.composite import row
 from effect_broker.ledger.connection import Call, Connections, Row
 from effect_broker.ledger.migrate import MONTHS_AHEAD
@@ -86,6 +86,7 @@ class PostgresRetention:
         Raises:
             NotFound: the month has no partitions.
             Conflict: one of its effects is live, or the month is not over.
+            Forbidden: the connection's role is not the owner's.
         """
         return int((await self._guarded("archive_month", month))[0].archived)
 
@@ -178,7 +179,14 @@ class PostgresRetention:
             raise
 
     async def _call(self, statement: str, /, **parameters: Any) -> list[Row]:
-        return await self._connections.fetch_again(Call(_SQL[statement], parameters))
+        try:
+            return await self._connections.fetch_again(Call(_SQL[statement], parameters))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise Forbidden(
+                "This needs the rights of the ledger's owner: connect as the role that"
+                " migrates, not as the application.",
+                scope="owner",
+            ) from error
 
 
 def _sealed_value(found: Row) -> SealedValue:

@@ -10,6 +10,7 @@ from effect_broker.ports.host import Sealed as Sealed
 from effect_broker.ports.host import SecretSource as SecretSource
 from effect_broker.ports.host import Watchdog as Watchdog
 from effect_broker.ports.ledger import Ledger as Ledger
+from effect_broker.ports.ledger import Maintenance as Maintenance
 from effect_broker.ports.registry import ApiKey as ApiKey
 from effect_broker.ports.registry import Credential as Credential
 from effect_broker.ports.registry import KeyState as KeyState

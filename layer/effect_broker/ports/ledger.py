@@ -125,3 +125,15 @@ class Ledger(Protocol):
 
     async def page(self, tenant_id: UUID, query: EffectQuery) -> Sequence[Snapshot]:
         """List effects by keyset."""
+
+
+class Maintenance(Protocol):
+    """What keeps the ledger's tables in order; safe to do at any time, by anybody."""
+
+    async def make_partitions(self) -> Sequence[str]:
+        """Make what is missing of this month's partitions and the next ones; return their
+        names.
+        """
+
+    async def forget_fences(self) -> int:
+        """Remove some fences of claims that settled long ago; return how many."""

@@ -28,10 +28,25 @@ async def serve(
     """Serve until a signal ends the process; requests under way are answered first.
 
     Port 0 takes a free one. `announce` is told the address once it accepts connections.
+
+    Raises:
+        CipherError: the keyring lacks keys on which stored work relies.
     """
     configure_logging(settings.log_level)
     meter = PrometheusMeter()
     core = Core(settings, meter, PROCESS_CONNECTIONS)
+    try:
+        await check_keys(core)
+        config = _config(create_app(http_parts(core, meter)))
+        with socket.create_server((host, port), reuse_port=False) as listening:
+            announce("http://{}:{}".format(*listening.getsockname()[:2]))
+            await uvicorn.Server(config).serve(sockets=[listening])
+    finally:
+        await core.connections.close()
+
+
+def http_parts(core: Core, meter: PrometheusMeter) -> HttpParts:
+    """Return what the HTTP API of a plain process stands on."""
 
     async def metrics() -> tuple[bytes, str]:
         try:
@@ -40,21 +55,27 @@ async def serve(
             _log.warning("gauges of unproved effects are stale: the ledger is away")
         return meter.render()
 
-    parts = HttpParts(
+    return HttpParts(
         broker=core.broker,
         authenticator=Authenticator(core.registry),
         ready=core.check_ready,
         metrics=metrics,
-        limiter=RateLimiter(Rate.of(settings.rate_limit)),
-        cors_origins=settings.cors_origins,
+        limiter=RateLimiter(Rate.of(core.settings.rate_limit)),
+        cors_origins=core.settings.cors_origins,
     )
-    config = _config(create_app(parts))
-    with socket.create_server((host, port), reuse_port=False) as listening:
-        announce("http://{}:{}".format(*listening.getsockname()[:2]))
-        try:
-            await uvicorn.Server(config).serve(sockets=[listening])
-        finally:
-            await core.connections.close()
+
+
+async def check_keys(core: Core) -> None:
+    """Refuse to start without the keys that stored work needs; a ledger that is away is
+    served with refusals until it is back.
+
+    Raises:
+        CipherError: the keyring lacks keys.
+    """
+    try:
+        await core.check_keys()
+    except LedgerUnavailable:
+        _log.warning("the keyring was not checked: the ledger is away")
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:

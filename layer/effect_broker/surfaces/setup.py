@@ -22,7 +22,8 @@ async def answer_setup(core: Core, event: Mapping[str, Any]) -> dict[str, Any]:
     """Carry out one operation and return its answer.
 
     An event that names none is a deployment's own (`{}`, or what CloudFormation sends):
-    an upgrade of the schema.
+    an upgrade of the schema. It fails where the keyring lacks a key that stored work
+    relies on, so that no traffic moves to a release that could not go on with it.
 
     Raises:
         InvalidRequest: an unknown operation, or fields that it does not have.
@@ -37,7 +38,9 @@ async def answer_setup(core: Core, event: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _upgrade(core: Core, body: dict[str, Any]) -> dict[str, Any]:
     Fields(body, known=()).check()
-    return {"revision": await asyncio.to_thread(migrate, core.settings)}
+    revision = await asyncio.to_thread(migrate, core.settings)
+    await core.check_keys()
+    return {"revision": revision}
 
 
 async def _create_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from effect_broker.broker.tenants import Tenants
 from effect_broker.cipher import AesGcmCipher, Keyring
 from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import CLOCK_MARGIN
-from effect_broker.domain.errors import SchemaMismatch
+from effect_broker.domain.errors import CipherError, SchemaMismatch
 from effect_broker.ids import uuid7
 from effect_broker.ledger.connection import Connections
+from effect_broker.ledger.health import PostgresHealth
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ports import Meter, Nudger
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 LAMBDA_CONNECTIONS: Final = 1
 """One connection an environment: reserved concurrency then bounds the database's."""
+
+WORK_LOOKED_AT: Final = 2000
+"""Running effects whose keys a starting process looks for."""
 
 PROCESS_CONNECTIONS: Final = 4
 """A plain process serves many requests at once; more only queue inside the database."""
@@ -158,6 +162,26 @@ class Core:
             LedgerUnavailable: nothing is known; the gauges stay as they were.
         """
         self.unknown_gauges.tell(await self.ledger.unknown_summary())
+
+    async def check_keys(self) -> None:
+        """Accept a keyring that has every key which tenants and running work rely on.
+
+        Raises:
+            CipherError: keys are missing; with another keyring, work could not go on.
+            SettingsInvalid: keys are needed, and no keyring is named.
+            LedgerUnavailable: nothing is known.
+        """
+        health = PostgresHealth(self.connections)
+        data, hmac = await health.keys_needed(WORK_LOOKED_AT)
+        if not data and not hmac:
+            return
+        lost = self.keyring.missing(data_key_ids=data, hmac_key_ids=hmac)
+        if lost:
+            raise CipherError(
+                f"The keyring lacks {', '.join(sorted(lost))}, on which stored work or"
+                " tenants rely. Put them back: a key may be dropped once"
+                " `effect-broker doctor --deep` finds nothing under it."
+            )
 
     async def check_ready(self) -> None:
         """Accept a ledger that can be reached and has this release's schema.

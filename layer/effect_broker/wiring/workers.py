@@ -16,8 +16,10 @@ from effect_broker.broker.recording import Recorder
 from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import Settler
 from effect_broker.broker.sweep import Sweeper
+from effect_broker.broker.upkeep import Upkeep
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.ids import uuid7
+from effect_broker.ledger.retention import PostgresRetention
 from effect_broker.ledger.transacting import PostgresTransactor
 from effect_broker.ports import SecretSource
 from effect_broker.secrets import CachedSecrets
@@ -120,13 +122,19 @@ class Workers:
         )
 
     async def sweep(self) -> None:
-        """End lapsed leases and overdue work, and measure what is unproved.
+        """End lapsed leases and overdue work, measure what is unproved, and now and then
+        keep the tables in order.
 
         Raises:
             LedgerUnavailable: the next sweep does it.
         """
         await self.sweeper.run_once()
         await self.core.measure_unknown()
+        await self._upkeep.run_if_due()
+
+    @cached_property
+    def _upkeep(self) -> Upkeep:
+        return Upkeep(PostgresRetention(self.core.connections), self.core.clock)
 
     @cached_property
     def _recorder(self) -> Recorder:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from effect_broker.surfaces.cli import contracts, doctor, effects, processes, tenants
+from effect_broker.surfaces.cli import (
+    contracts,
+    doctor,
+    effects,
+    ledger,
+    processes,
+    tenants,
+)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(effects.app, name="effects")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.keys, name="keys")
+app.add_typer(ledger.app, name="ledger")
 app.command("doctor")(doctor.doctor)
 processes.add_to(app)
 

@@ -72,6 +72,18 @@ def span(text: str | timedelta) -> timedelta:
         raise typer.BadParameter(f"{error}.") from None
 
 
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Show a person how many have been done so far; silent where output is piped."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"0 {what}") as shown:
+        yield lambda count: shown.update(f"{count:,} {what}")
+
+
 def print_json(document: Any) -> None:
     """Print one document on one line."""
     print(json.dumps(document, default=str))
