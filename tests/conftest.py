@@ -24,6 +24,7 @@ import pytest
 from psycopg import sql
 
 from effect_broker.embedded import EmbeddedPostgres
+from tests.pooler import Pooler, pooler_before
 
 STATE = Path(__file__).parent.parent / ".local" / "tests"
 CONTAINER_IMAGE = "postgres:16"
@@ -117,6 +118,13 @@ def empty_database(postgres: str) -> Iterator[str]:
     """Yield a database without any migration."""
     with _clone(postgres, "template1") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: str) -> Iterator[Pooler]:
+    """Yield a pgbouncer before the server, its password in hand."""
+    with pooler_before(postgres, _run_folder() / f"pooler-{_worker()}") as pooler:
+        yield pooler
 
 
 @pytest.fixture
