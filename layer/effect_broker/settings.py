@@ -36,6 +36,8 @@ class Settings:
     `database_host` replaces the host that the database's secret names: a proxy stands
     before the cluster, and the credentials are the cluster's. `secrets_file` is set where
     `secrets` is `file`; `target_secrets` holds the named values where it is `env`.
+    `app_database_url` and `app_database_secret` are for the process that migrates: how
+    the others, which run as the application's role, come in.
     `rate_limit` is how many requests a second a key may make of this process, and how
     many at once.
     `failpoints` names orders to stop or kill this very process, for proofs.
@@ -46,6 +48,8 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_secret: str | None = None
     database_host: str | None = None
+    app_database_url: str | None = field(default=None, repr=False)
+    app_database_secret: str | None = None
     keyring: str | None = field(default=None, repr=False)
     keyring_secret: str | None = None
     secrets: str = "env"
@@ -60,8 +64,12 @@ class Settings:
     failpoints: Path | None = None
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, *, ledger: bool = True
+    ) -> Settings:
         """Read the settings; an empty variable counts as absent.
+
+        Without `ledger`, for what reaches targets alone, no database need be named.
 
         Raises:
             SettingsInvalid: neither a database URL nor the name of its secret, or a value
@@ -81,6 +89,8 @@ class Settings:
             database_url=ours.get("DATABASE_URL"),
             database_secret=ours.get("DATABASE_SECRET"),
             database_host=ours.get("DATABASE_HOST"),
+            app_database_url=ours.get("APP_DATABASE_URL"),
+            app_database_secret=ours.get("APP_DATABASE_SECRET"),
             keyring=ours.get("KEYRING"),
             keyring_secret=ours.get("KEYRING_SECRET"),
             secrets=secrets,
@@ -98,18 +108,20 @@ class Settings:
             cors_origins=_origins(ours.get("CORS_ORIGINS", "")),
             failpoints=Path(failpoints) if failpoints else None,
         )
-        settings._check()
+        settings._check(ledger=ledger)
         return settings
 
-    def _check(self) -> None:
-        _one_of(
-            ("DATABASE_URL", self.database_url), ("DATABASE_SECRET", self.database_secret)
-        )
-        if self.keyring and self.keyring_secret:
-            raise SettingsInvalid(
-                f"{PREFIX}KEYRING and {PREFIX}KEYRING_SECRET are both set; which one"
-                " counts would be a guess."
+    def _check(self, *, ledger: bool) -> None:
+        if ledger:
+            _one_of(
+                ("DATABASE_URL", self.database_url),
+                ("DATABASE_SECRET", self.database_secret),
             )
+        _not_both(("KEYRING", self.keyring), ("KEYRING_SECRET", self.keyring_secret))
+        _not_both(
+            ("APP_DATABASE_URL", self.app_database_url),
+            ("APP_DATABASE_SECRET", self.app_database_secret),
+        )
         if self.failpoints and (self.environment != LOCAL or self.database_secret):
             raise SettingsInvalid(
                 f"{PREFIX}FAILPOINTS is for proofs on a local ledger: it is refused"
@@ -144,12 +156,19 @@ def _origins(text: str) -> tuple[str, ...]:
 
 
 def _one_of(first: tuple[str, str | None], second: tuple[str, str | None]) -> None:
-    names = f"{PREFIX}{first[0]} and {PREFIX}{second[0]}"
-    if first[1] and second[1]:
-        raise SettingsInvalid(f"{names} are both set; which one counts would be a guess.")
+    _not_both(first, second)
     if not first[1] and not second[1]:
         raise SettingsInvalid(
-            f"One of {names} must be set: there is no broker without a ledger."
+            f"One of {PREFIX}{first[0]} and {PREFIX}{second[0]} must be set: there is no"
+            " broker without a ledger."
+        )
+
+
+def _not_both(first: tuple[str, str | None], second: tuple[str, str | None]) -> None:
+    if first[1] and second[1]:
+        raise SettingsInvalid(
+            f"{PREFIX}{first[0]} and {PREFIX}{second[0]} are both set; which one counts"
+            " would be a guess."
         )
 
 

@@ -73,15 +73,22 @@ def span(text: str | timedelta) -> timedelta:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int], None]]:
-    """Show a person how many have been done so far; silent where output is piped."""
+def status_line(about: str) -> Iterator[Callable[[str], None]]:
+    """Show a person what is being done; silent where output is piped."""
     if not sys.stderr.isatty():
-        yield lambda count: None
+        yield lambda doing: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(f"0 {what}") as shown:
-        yield lambda count: shown.update(f"{count:,} {what}")
+    with Console(stderr=True).status(about) as shown:
+        yield lambda doing: shown.update(doing)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Show a person how many have been done so far; silent where output is piped."""
+    with status_line(f"0 {what}") as tell:
+        yield lambda count: tell(f"{count:,} {what}")
 
 
 def print_json(document: Any) -> None:
