@@ -67,7 +67,7 @@ def verify(
     tool: Annotated[str | None, typer.Option(help="Only this tool's contract.")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(exists=True, help="An earlier report: are its keys still kept?"),
+        typer.Option(help="An earlier report: are its keys still kept?"),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Where to write the report, for a later run.")
@@ -84,6 +84,8 @@ def verify(
         raise typer.BadParameter(
             "This makes objects at the sandbox target; say --against-sandbox."
         )
+    if resume is not None and not resume.is_file():
+        raise typer.BadParameter(f"there is no {resume}.", param_hint="--resume")
     with refusals():
         earlier = None if resume is None else resume.read_text()
         reports = asyncio.run(_verified(path, tool, earlier))
