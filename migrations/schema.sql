@@ -398,6 +398,51 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[], p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.claim_callbacks(p_token uuid, p_limit integer, p_effect_ids uuid[]) RETURNS TABLE(effect_id uuid, callback_id uuid, tenant_id uuid, sealed bytea, data_key_id text, deliveries integer)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH named AS MATERIALIZED (
+        SELECT c.effect_id, c.callback_id
+        FROM effect_callbacks c
+        WHERE c.effect_id = ANY (p_effect_ids) AND (c.token IS NULL OR c.due_at <= clock_timestamp())
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ), due AS MATERIALIZED (
+        SELECT c.effect_id, c.callback_id
+        FROM effect_callbacks c
+        WHERE p_effect_ids IS NULL AND c.due_at <= clock_timestamp()
+        ORDER BY c.due_at
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ), seen AS MATERIALIZED (
+        SELECT p.effect_id, p.callback_id, w.due_at AS work_due_at,
+            w.effect_id IS NULL OR NOT goes_on(w.status, w.due_at, w.proof_committed) AS answerable
+        FROM (SELECT * FROM named UNION ALL SELECT * FROM due) p
+        LEFT JOIN effect_work w ON w.effect_id = p.effect_id
+    ), taken AS (
+        UPDATE effect_callbacks c
+        SET token = CASE WHEN s.answerable THEN p_token END,
+            deliveries = c.deliveries + s.answerable::integer,
+            due_at = clock_timestamp() + CASE
+                WHEN s.answerable THEN least(interval '30 seconds' * 2 ^ least(c.deliveries, 10), interval '15 minutes')
+                ELSE greatest(
+                    interval '30 seconds', least(s.work_due_at - clock_timestamp(), interval '10 minutes')
+                )
+            END
+        FROM seen s
+        WHERE c.effect_id = s.effect_id AND c.callback_id = s.callback_id
+        RETURNING c.*
+    )
+    SELECT t.effect_id, t.callback_id, t.tenant_id, t.sealed, t.data_key_id, t.deliveries
+    FROM taken t
+    WHERE t.token IS NOT NULL;
+END
+$$;
+ALTER FUNCTION effect_broker.claim_callbacks(p_token uuid, p_limit integer, p_effect_ids uuid[]) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint, p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) RETURNS SETOF effect_broker.claim_row
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -766,6 +811,17 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.due_tenants(p_lane smallint, p_due_from timestamp with time zone, p_after uuid, p_limit integer) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.end_callback(p_effect_id uuid, p_callback_id uuid, p_token uuid) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM effect_callbacks c
+    WHERE c.effect_id = p_effect_id AND c.callback_id = p_callback_id AND c.token = p_token;
+    RETURN FOUND;
+END
+$$;
+ALTER FUNCTION effect_broker.end_callback(p_effect_id uuid, p_callback_id uuid, p_token uuid) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.event_digest(p_previous bytea, p_effect_id uuid, p_sequence integer, p_at timestamp with time zone, p_type effect_broker.event_type, p_old effect_broker.effect_status, p_new effect_broker.effect_status, p_actor text, p_metadata text) RETURNS bytea
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -943,6 +999,13 @@ CREATE FUNCTION effect_broker.framed(p_text text) RETURNS bytea
                 ELSE int4send(octet_length(p_text)) || convert_to(p_text, 'UTF8') END
 $$;
 ALTER FUNCTION effect_broker.framed(p_text text) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.goes_on(p_status effect_broker.effect_status, p_due_at timestamp with time zone, p_proof_committed boolean) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT p_proof_committed
+        OR NOT (p_status = 'manual_review' OR (p_status = 'outcome_unknown' AND p_due_at = 'infinity'))
+$$;
+ALTER FUNCTION effect_broker.goes_on(p_status effect_broker.effect_status, p_due_at timestamp with time zone, p_proof_committed boolean) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.hold_dispatch(p_reason text) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -966,6 +1029,23 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last_id uuid) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.keep_callback(p_tenant_id uuid, p_effect_id uuid, p_callback_id uuid, p_sealed bytea, p_data_key_id text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO effect_callbacks (effect_id, callback_id, tenant_id, due_at, created_at, sealed, data_key_id)
+    VALUES (
+        p_effect_id, p_callback_id, p_tenant_id, clock_timestamp(), clock_timestamp(), p_sealed, p_data_key_id
+    )
+    ON CONFLICT (effect_id, callback_id) DO NOTHING;
+    RETURN NOT EXISTS (
+        SELECT FROM effect_work w
+        WHERE w.effect_id = p_effect_id AND goes_on(w.status, w.due_at, w.proof_committed)
+    );
+END
+$$;
+ALTER FUNCTION effect_broker.keep_callback(p_tenant_id uuid, p_effect_id uuid, p_callback_id uuid, p_sealed bytea, p_data_key_id text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.lane_of(p_status effect_broker.effect_status, p_proof_committed boolean) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -2678,6 +2758,8 @@ REVOKE ALL ON FUNCTION effect_broker.append_event(p_last effect_broker.effect_ev
 REVOKE ALL ON FUNCTION effect_broker.archive_month(p_month date) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[], p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[], p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.claim_callbacks(p_token uuid, p_limit integer, p_effect_ids uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.claim_callbacks(p_token uuid, p_limit integer, p_effect_ids uuid[]) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint, p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.claim_reconciliation(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_margin_ms bigint, p_budget_ms bigint, p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.claim_rows(p_picked uuid[], p_now timestamp with time zone) FROM PUBLIC;
@@ -2699,6 +2781,8 @@ REVOKE ALL ON FUNCTION effect_broker.deny_failure_against_proof() FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.drop_archived_month(p_month date) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.due_tenants(p_lane smallint, p_due_from timestamp with time zone, p_after uuid, p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.due_tenants(p_lane smallint, p_due_from timestamp with time zone, p_after uuid, p_limit integer) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.end_callback(p_effect_id uuid, p_callback_id uuid, p_token uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.end_callback(p_effect_id uuid, p_callback_id uuid, p_token uuid) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.event_digest(p_previous bytea, p_effect_id uuid, p_sequence integer, p_at timestamp with time zone, p_type effect_broker.event_type, p_old effect_broker.effect_status, p_new effect_broker.effect_status, p_actor text, p_metadata text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.event_digest(p_previous bytea, p_effect_id uuid, p_sequence integer, p_at timestamp with time zone, p_type effect_broker.event_type, p_old effect_broker.effect_status, p_new effect_broker.effect_status, p_actor text, p_metadata text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint) FROM PUBLIC;
@@ -2713,9 +2797,12 @@ REVOKE ALL ON FUNCTION effect_broker.framed(p_bytes bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.framed(p_bytes bytea) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.framed(p_text text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.framed(p_text text) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.goes_on(p_status effect_broker.effect_status, p_due_at timestamp with time zone, p_proof_committed boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.hold_dispatch(p_reason text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.hold_dispatch(p_reason text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last_id uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.keep_callback(p_tenant_id uuid, p_effect_id uuid, p_callback_id uuid, p_sealed bytea, p_data_key_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.keep_callback(p_tenant_id uuid, p_effect_id uuid, p_callback_id uuid, p_sealed bytea, p_data_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.lane_of(p_status effect_broker.effect_status, p_proof_committed boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.lane_of(p_status effect_broker.effect_status, p_proof_committed boolean) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.possible_work(p_status effect_broker.effect_status, p_lane smallint, p_claim_token uuid, p_due_at timestamp with time zone, p_attempts integer, p_unproven integer, p_proven_through integer, p_unknown_since timestamp with time zone, p_settlement_at timestamp with time zone, p_proof_committed boolean) FROM PUBLIC;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
+from effect_broker.broker.answering import Answering
 from effect_broker.domain.errors import EffectBrokerError
 from effect_broker.surfaces.lambda_environment import (
     LambdaContext,
@@ -12,6 +13,7 @@ from effect_broker.surfaces.lambda_environment import (
     remaining,
 )
 from effect_broker.surfaces.refusing import raise_defect, raise_refusal
+from effect_broker.surfaces.task_tokens import answering
 from effect_broker.surfaces.working import work
 from effect_broker.wiring.workers import Workers
 
@@ -23,7 +25,12 @@ def handler(event: Any, context: LambdaContext) -> Any:
     with _environment.invocation():
         try:
             return _environment.run(
-                work(event, _workers().dispatcher, partial(remaining, context))
+                work(
+                    event,
+                    _workers().dispatcher,
+                    partial(remaining, context),
+                    answering=_answering(),
+                )
             )
         except EffectBrokerError as error:
             raise_refusal(error)
@@ -34,3 +41,8 @@ def handler(event: Any, context: LambdaContext) -> Any:
 @cache
 def _workers() -> Workers:
     return Workers(_environment.core, "dispatch")
+
+
+@cache
+def _answering() -> Answering:
+    return answering(_environment.core)

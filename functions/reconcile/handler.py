@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
+from effect_broker.broker.answering import Answering
 from effect_broker.domain.errors import EffectBrokerError
 from effect_broker.surfaces.lambda_environment import (
     LambdaContext,
@@ -12,6 +13,7 @@ from effect_broker.surfaces.lambda_environment import (
     remaining,
 )
 from effect_broker.surfaces.refusing import raise_defect, raise_refusal
+from effect_broker.surfaces.task_tokens import answering
 from effect_broker.surfaces.working import work
 from effect_broker.wiring.workers import Workers
 
@@ -29,6 +31,7 @@ def handler(event: Any, context: LambdaContext) -> Any:
                     workers.reconciler,
                     partial(remaining, context),
                     before_sweep=workers.sweep,
+                    answering=_answering(),
                 )
             )
         except EffectBrokerError as error:
@@ -40,3 +43,8 @@ def handler(event: Any, context: LambdaContext) -> Any:
 @cache
 def _workers() -> Workers:
     return Workers(_environment.core, "reconcile")
+
+
+@cache
+def _answering() -> Answering:
+    return answering(_environment.core)

@@ -13,6 +13,7 @@ from effect_broker.surfaces.lambda_environment import LambdaContext, LambdaEnvir
 from effect_broker.surfaces.lambda_http import LambdaHttp, answer_failure, is_http
 from effect_broker.surfaces.limiting import Rate, RateLimiter
 from effect_broker.surfaces.refusing import raise_defect, raise_refusal
+from effect_broker.surfaces.task_tokens import task_tokens
 
 _environment = LambdaEnvironment()
 
@@ -55,4 +56,4 @@ def _http() -> LambdaHttp:
 @cache
 def _direct() -> DirectInvocations:
     core = _environment.core
-    return DirectInvocations(core.broker, core.registry)
+    return DirectInvocations(core.broker, core.registry, task_tokens(core))

@@ -20,12 +20,22 @@ from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.domain.transition import transition
 from effect_broker.domain.work import WorkState
 from effect_broker.ids import uuid7
+from effect_broker.ledger.callbacks import PostgresCallbacks
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.memory import MemoryLedger
+from effect_broker.ledger.memory_callbacks import MemoryCallbacks
 from effect_broker.ledger.memory_registry import MemoryRegistry
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.registry import PostgresRegistry
-from effect_broker.ports import Claim, Claimed, ClaimOrder, ContractTerms, Reserved, Step
+from effect_broker.ports import (
+    CallbackStore,
+    Claim,
+    Claimed,
+    ClaimOrder,
+    ContractTerms,
+    Reserved,
+    Step,
+)
 
 MARGIN = timedelta(milliseconds=250)
 SCOPE = hashlib.sha256(b"the target's scope").digest()
@@ -79,6 +89,7 @@ class Store:
     ledger: MemoryLedger | PostgresLedger
     registry: MemoryRegistry | PostgresRegistry
     pass_time: Callable[[timedelta], Awaitable[None]]
+    callbacks: CallbackStore
     tenant_id: UUID = field(default_factory=uuid4)
     contract: EffectContract = field(default_factory=contract)
     contract_id: int = 0
@@ -311,16 +322,26 @@ def memory_store() -> Store:
         time[0] += by
 
     registry = MemoryRegistry(now)
-    return Store(MemoryLedger(registry, now), registry, pass_time)
+    ledger = MemoryLedger(registry, now)
+    return Store(ledger, registry, pass_time, MemoryCallbacks(ledger, now))
 
 
 def postgres_store(url: str, connections: Connections) -> Store:
     """Return a store in which time passes by moving live instants into the past."""
     moves = ", ".join(f"{name} = {name} - %(by)s" for name in INSTANTS)
-    statement = f"UPDATE effect_broker.effect_work SET {moves}".encode()
+    statements = (
+        f"UPDATE effect_broker.effect_work SET {moves}",
+        "UPDATE effect_broker.effect_callbacks SET due_at = due_at - %(by)s",
+    )
 
     async def pass_time(by: timedelta) -> None:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as session:
-            await session.execute(statement, {"by": by})
+            for statement in statements:
+                await session.execute(statement.encode(), {"by": by})
 
-    return Store(PostgresLedger(connections), PostgresRegistry(connections), pass_time)
+    return Store(
+        PostgresLedger(connections),
+        PostgresRegistry(connections),
+        pass_time,
+        PostgresCallbacks(connections),
+    )

@@ -1,5 +1,8 @@
 """What the use cases need from the outside, as roles; no port knows a technology."""
 
+from effect_broker.ports.callbacks import Callback as Callback
+from effect_broker.ports.callbacks import Callbacks as Callbacks
+from effect_broker.ports.callbacks import CallbackStore as CallbackStore
 from effect_broker.ports.host import Cipher as Cipher
 from effect_broker.ports.host import Clock as Clock
 from effect_broker.ports.host import KeyDeriver as KeyDeriver

@@ -26,6 +26,7 @@ from effect_broker.ports import Registry, Tenant
 from effect_broker.surfaces import requests, serving
 from effect_broker.surfaces.answers import ReceiptAnswer, render
 from effect_broker.surfaces.requests import BODY_BYTES_MAX, SUBMISSION, Fields
+from effect_broker.surfaces.task_tokens import TaskTokens
 
 _TENANT_ALIAS: Final = re.compile(
     r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]+"
@@ -36,9 +37,12 @@ _TENANT_ALIAS: Final = re.compile(
 class DirectInvocations:
     """Answers `{"operation": …}` events for the tenant of the invoked alias."""
 
-    def __init__(self, broker: EffectBroker, registry: Registry) -> None:
+    def __init__(
+        self, broker: EffectBroker, registry: Registry, tokens: TaskTokens
+    ) -> None:
         self._broker = broker
         self._registry = registry
+        self._tokens = tokens
         self._operations: Mapping[str, _Operation] = {
             "submit": self._submit,
             "get": self._get,
@@ -72,8 +76,13 @@ class DirectInvocations:
         return operation, {key: event[key] for key in event if key != "operation"}
 
     async def _submit(self, tenant: Tenant, body: dict[str, Any]) -> BaseModel:
-        request = requests.submission(body, known=SUBMISSION)
-        return await serving.submit(self._broker, tenant.tenant_id, request)
+        task_token = requests.task_token(body)
+        submission = {name: body[name] for name in body if name != "task_token"}
+        request = requests.submission(submission, known=SUBMISSION)
+        answer = await serving.submit(self._broker, tenant.tenant_id, request)
+        if task_token is not None:
+            await self._tokens.keep(tenant.tenant_id, UUID(answer.effect_id), task_token)
+        return answer
 
     async def _get(self, tenant: Tenant, body: dict[str, Any]) -> BaseModel:
         return await serving.detail(self._broker, tenant.tenant_id, _effect_id(body))

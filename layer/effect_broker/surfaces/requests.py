@@ -32,6 +32,9 @@ TEXT_MAX: Final = 255
 PROSE_MAX: Final = 4000
 """Characters of a reason that a person writes."""
 
+TOKEN_MAX: Final = 2048
+"""Characters of a task token; Step Functions makes no longer ones than 1024."""
+
 _COMPLAINTS_MAX: Final = 8
 _NAME_SHOWN_MAX: Final = 64
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -219,6 +222,18 @@ def submission(value: object, *, known: tuple[str, ...] = SUBMISSION) -> EffectR
     )
     fields.check()
     return request
+
+
+def task_token(value: Mapping[str, Any]) -> str | None:
+    """Read the token of a caller that waits, where a submission brings one.
+
+    Raises:
+        InvalidRequest: it is no token.
+    """
+    fields = Fields({"task_token": value.get("task_token")}, known=("task_token",))
+    token = fields.text("task_token", required=False, longest=TOKEN_MAX)
+    fields.check()
+    return token or None
 
 
 def finding(value: object, *, actor: str) -> Finding:

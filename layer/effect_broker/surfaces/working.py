@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+from effect_broker.broker.answering import Answering
 from effect_broker.domain.errors import DispatchHeld
 from effect_broker.surfaces.waking import Wake, wake_of
 
@@ -41,12 +42,14 @@ async def work(
     remaining: Remaining,
     *,
     before_sweep: Callable[[], Awaitable[None]] | None = None,
+    answering: Answering | None = None,
 ) -> dict[str, Any]:
     """Run the passes that an event asks for, and return the queue's answer with reports.
 
     Nudged effects get one pass. A sweep goes on while due work is left and an attempt may
     still fit. While dispatch is held nothing is sent, and the nudges are done with: the
-    sweep finds their effects after the release.
+    sweep finds their effects after the release. Then callers that wait for these effects
+    are answered; after a sweep, all that are due.
 
     Raises:
         InvalidRequest: the event is neither a batch of nudges nor a sweep.
@@ -56,11 +59,13 @@ async def work(
     if wake.effect_ids is None and before_sweep is not None:
         await before_sweep()
     try:
-        reports = await _passes(wake, worker, remaining)
+        told: dict[str, Any] = {"reports": await _passes(wake, worker, remaining)}
     except DispatchHeld:
         _log.error("dispatch is held until an operator releases it")
-        return {**wake.batch_answer(), "held": True}
-    return {**wake.batch_answer(), "reports": reports}
+        told = {"held": True}
+    if answering is not None:
+        told["answered"] = await _answer(answering, wake, remaining)
+    return {**wake.batch_answer(), **told}
 
 
 async def _passes(
@@ -79,3 +84,18 @@ async def _passes(
         if wake.effect_ids is not None or not report.more:
             break
     return reports
+
+
+async def _answer(answering: Answering, wake: Wake, remaining: Remaining) -> int:
+    answered = 0
+    if wake.effect_ids is not None and not wake.effect_ids:
+        return answered
+    for _ in range(PASSES_MAX):
+        if remaining() <= RESERVE:
+            _log.warning("no time left to answer more callers")
+            break
+        report = await answering.run_once(effect_ids=wake.effect_ids)
+        answered += report.answered
+        if not report.more:
+            break
+    return answered

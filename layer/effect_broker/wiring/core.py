@@ -18,11 +18,12 @@ from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.domain.errors import CipherError, SchemaMismatch
 from effect_broker.ids import uuid7
+from effect_broker.ledger.callbacks import PostgresCallbacks
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.health import PostgresHealth
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.registry import PostgresRegistry
-from effect_broker.ports import Meter, Nudger
+from effect_broker.ports import Callbacks, Meter, Nudger
 from effect_broker.settings import Settings
 from effect_broker.telemetry.unknown import UnknownGauges
 from effect_broker.wiring.sources import conninfo, keyring_text
@@ -113,6 +114,18 @@ class Core:
             dispatch_queue_url=self.settings.dispatch_queue_url,
             reconcile_queue_url=self.settings.reconcile_queue_url,
         )
+
+    @cached_property
+    def callback_store(self) -> PostgresCallbacks:
+        """Tokens of callers that wait."""
+        return PostgresCallbacks(self.connections)
+
+    @cached_property
+    def callbacks(self) -> Callbacks:
+        """Tells callers that wait in Step Functions."""
+        from effect_broker.aws.task_callbacks import StepFunctionsCallbacks
+
+        return StepFunctionsCallbacks()
 
     @cached_property
     def measuring(self) -> Measuring:

@@ -152,7 +152,6 @@ def test_tenant_comes_from_the_alias_and_reaches_no_other(lambdas: Lambdas) -> N
         ({**SUBMIT, "operation": None}, "InvalidRequest"),
         ([SUBMIT], "InvalidRequest"),
         ("submit", "InvalidRequest"),
-        ({**SUBMIT, "task_token": "t"}, "InvalidFields"),
         ({**SUBMIT, "tenant_id": "t"}, "InvalidFields"),
         ({**SUBMIT, "arguments": {"amount": float("nan")}}, "InvalidJson"),
         ({**SUBMIT, "arguments": {"amount": 2**53}}, "InvalidJson"),

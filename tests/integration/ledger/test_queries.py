@@ -178,6 +178,7 @@ def parameters_of(store: Store, claim: Any) -> dict[str, Any]:
         "key_id": "k",
         "secret_hash": bytes(32),
         "scopes": ["read"],
+        "callback_id": uuid7(),
         "lifetime_ms": None,
         "new_key_id": "k2",
         "overlap_ms": 0,

@@ -47,6 +47,7 @@ SELECT 'data' AS kind, u.data_key_id AS key_id FROM (
     UNION SELECT data_key_id FROM effect_broker.effect_receipts WHERE result_ciphertext IS NOT NULL
     UNION SELECT data_key_id FROM effect_broker.effect_attempt_endings WHERE result_ciphertext IS NOT NULL
     UNION SELECT data_key_id FROM effect_broker.effect_resolutions
+    UNION SELECT data_key_id FROM effect_broker.effect_callbacks
     UNION SELECT data_key_id FROM effect_broker.effect_compensations
 ) u
 UNION ALL
