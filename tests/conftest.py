@@ -17,7 +17,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
@@ -30,6 +30,8 @@ STATE = Path(__file__).parent.parent / ".local" / "tests"
 CONTAINER_IMAGE = "postgres:16"
 # Tests kill processes, never the power: what the kernel holds is durable enough.
 SERVER_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
+# Roles are the server's, so that all tests of a run share the application's password.
+APPLICATION_PASSWORD = "known to tests only"
 RUN_VARIABLE = "EFFECT_BROKER_TEST_RUN"
 
 _run_lock = pytest.StashKey[IO[str]]()
@@ -95,6 +97,7 @@ def migrated_template(postgres: str) -> str:
         if not made.exists() or _in_container():
             _administer(postgres, "CREATE DATABASE {}", name)
             migrate.upgrade(url_of(postgres, name))
+            migrate.set_application_password(postgres, APPLICATION_PASSWORD)
             made.write_text(postgres)
     return name
 
@@ -111,6 +114,12 @@ def fresh_database(postgres: str, migrated_template: str) -> Iterator[str]:
     """Yield a migrated database of this test alone."""
     with _clone(postgres, migrated_template) as url:
         yield url
+
+
+@pytest.fixture
+def application_url(fresh_database: str) -> str:
+    """Return the fresh database's URL for the role that the deployed broker has."""
+    return as_role(fresh_database, "effect_broker_app", APPLICATION_PASSWORD)
 
 
 @pytest.fixture
@@ -148,6 +157,13 @@ def private_postgres(server_folder: Path) -> Iterator[EmbeddedPostgres]:
     with _embedded(server_folder) as server:
         migrate.upgrade(server.url())
         yield server
+
+
+def as_role(url: str, role: str, password: str) -> str:
+    """Return the URL of the same database for another role."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{role}:{quote(password)}@{place}").geturl()
 
 
 def url_of(server: str, database: str) -> str:

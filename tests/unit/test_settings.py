@@ -41,6 +41,16 @@ def test_everything_that_a_function_is_told_is_read() -> None:
     assert settings.secrets_prefix.endswith("targets/")
 
 
+def test_way_in_of_the_application_is_named_once_and_shows_no_password() -> None:
+    way_in = {"EFFECT_BROKER_APP_DATABASE_URL": "postgresql://app:canary@127.0.0.1/db"}
+    settings = Settings.from_environment(URL | way_in)
+    assert settings.app_database_url == way_in["EFFECT_BROKER_APP_DATABASE_URL"]
+    assert "canary" not in repr(settings)
+    both = URL | way_in | {"EFFECT_BROKER_APP_DATABASE_SECRET": "app"}
+    with pytest.raises(SettingsInvalid, match="APP_DATABASE_SECRET are both set"):
+        Settings.from_environment(both)
+
+
 @pytest.mark.parametrize(
     ("text", "rate"),
     [("20", (20.0, 20)), ("0.5", (0.5, 1)), ("20:100", (20.0, 100)), ("", None)],

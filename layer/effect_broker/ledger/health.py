@@ -25,6 +25,7 @@ class Server:
     recovering: bool
     role: str
     superuser: bool
+    owner: bool
     fsync: bool
     full_page_writes: bool
     synchronous_commit: str

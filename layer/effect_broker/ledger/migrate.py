@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+from psycopg import sql
 
 from effect_broker.domain.errors import LedgerUnavailable
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 HEAD: Final = "0001"
 """The revision that this release works with."""
+
+APPLICATION: Final = "effect_broker_app"
+"""The role of every process but the one that migrates: it may run the steps, and read."""
 
 MONTHS_AHEAD: Final = 3
 """How many months' partitions stand ready: a deploy or a sweep makes the next."""
@@ -59,6 +63,28 @@ def make_partitions(url: str) -> list[str]:
                 "SELECT effect_broker.make_partitions(%s)", [MONTHS_AHEAD]
             )
             return [name for (name,) in made]
+    except psycopg.OperationalError as error:
+        raise LedgerUnavailable("The ledger's database cannot be reached.") from error
+
+
+def set_application_password(url: str, password: str) -> None:
+    """Let the application's role in with a password; the server sees only its hash.
+
+    Raises:
+        LedgerUnavailable: the database cannot be reached.
+    """
+    try:
+        with psycopg.connect(url) as connection:
+            # Two migrators at once would update one row of the catalog at the same time.
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+            hashed = connection.pgconn.encrypt_password(
+                password.encode(), APPLICATION.encode(), b"scram-sha-256"
+            )
+            connection.execute(
+                sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(
+                    sql.Identifier(APPLICATION), sql.Literal(hashed.decode())
+                )
+            )
     except psycopg.OperationalError as error:
         raise LedgerUnavailable("The ledger's database cannot be reached.") from error
 

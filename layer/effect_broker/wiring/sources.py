@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from effect_broker.domain.errors import LedgerUnavailable, SecretNotFound
 from effect_broker.ports import SecretSource
@@ -26,11 +26,22 @@ def secret_source(settings: Settings) -> SecretSource:
 
 
 def migrate(settings: Settings) -> str:
-    """Bring the ledger to this release's schema and return its revision."""
-    from effect_broker.ledger.migrate import HEAD, upgrade
+    """Bring the ledger to this release's schema and return its revision.
+
+    Where the application's way in is named, its role gets the password that stands there.
+
+    Raises:
+        SettingsInvalid: the application's way in is another role's.
+        LedgerUnavailable: the database cannot be reached, or its credentials not read.
+    """
+    from effect_broker.ledger.migrate import HEAD, set_application_password, upgrade
 
     info = conninfo(settings)
-    upgrade(info if isinstance(info, str) else info())
+    url = info if isinstance(info, str) else info()
+    password = _application_password(settings)
+    upgrade(url)
+    if password is not None:
+        set_application_password(url, password)
     return HEAD
 
 
@@ -38,17 +49,35 @@ def conninfo(settings: Settings) -> str | Callable[[], str]:
     """Return the ledger's URL, or what reads it at each connect: passwords rotate."""
     if settings.database_url is not None:
         return settings.database_url
+    return lambda: _read_url(str(settings.database_secret), settings.database_host)
 
-    def read() -> str:
-        from effect_broker.aws.secrets import SecretsManagerSecrets
 
-        try:
-            text = SecretsManagerSecrets().read(str(settings.database_secret))
-        except SecretNotFound as error:
-            raise LedgerUnavailable("The ledger's credentials cannot be read.") from error
-        return url_of_secret(text, host=settings.database_host)
+def _read_url(secret: str, host: str | None) -> str:
+    from effect_broker.aws.secrets import SecretsManagerSecrets
 
-    return read
+    try:
+        text = SecretsManagerSecrets().read(secret)
+    except SecretNotFound as error:
+        raise LedgerUnavailable("The ledger's credentials cannot be read.") from error
+    return url_of_secret(text, host=host)
+
+
+def _application_password(settings: Settings) -> str | None:
+    """Return the password that the application comes in with, where a way is named."""
+    from effect_broker.ledger.migrate import APPLICATION
+
+    url = settings.app_database_url
+    if settings.app_database_secret is not None:
+        url = _read_url(settings.app_database_secret, None)
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.username != APPLICATION or not parts.password:
+        raise SettingsInvalid(
+            f"EFFECT_BROKER_APP_DATABASE_URL or …_SECRET must name {APPLICATION} and its"
+            " password."
+        )
+    return unquote(parts.password)
 
 
 def url_of_secret(text: str, *, host: str | None = None) -> str:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -232,17 +231,11 @@ async def test_argument_left_out_is_null_and_a_nested_one_is_json(
 
 
 @pytest_asyncio.fixture
-async def as_application(fresh_database: str) -> AsyncIterator[SqlWorld]:
+async def as_application(
+    fresh_database: str, application_url: str
+) -> AsyncIterator[SqlWorld]:
     """Yield a world that has the rights of the deployed broker, and no more."""
-    password = "for-this-test"
-    async with await psycopg.AsyncConnection.connect(
-        fresh_database, autocommit=True
-    ) as connection:
-        await connection.execute(f"ALTER ROLE effect_broker_app PASSWORD '{password}'")
-    parts = urlsplit(fresh_database)
-    netloc = f"effect_broker_app:{password}@{parts.hostname}:{parts.port}"
-    through = parts._replace(netloc=netloc).geturl()
-    async with sql_world(fresh_database, through=through) as made:
+    async with sql_world(fresh_database, through=application_url) as made:
         yield made
 
 

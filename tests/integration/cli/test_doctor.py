@@ -77,6 +77,15 @@ def test_sound_deployment_has_nothing_broken(commands: Commands) -> None:
     assert "Only with --deep" in printed
 
 
+def test_application_role_is_what_the_broker_should_be(
+    commands: Commands, application_url: str
+) -> None:
+    commands.monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", application_url)
+    found, rows = examined(commands, status=1)
+    assert found["role settings"] == "ok"
+    assert "as effect_broker_app" in str(rows)
+
+
 def test_ledger_away_is_said_with_a_status_of_its_own(commands: Commands) -> None:
     url = "postgresql://nobody@127.0.0.1:1/none"
     commands.monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", url)
@@ -228,6 +237,7 @@ SERVER = Server(
     recovering=False,
     role="effect_broker_app",
     superuser=False,
+    owner=False,
     fsync=True,
     full_page_writes=True,
     synchronous_commit="on",
@@ -252,6 +262,7 @@ def worst(findings: Iterable[Finding]) -> Verdict:
         ({"full_page_writes": False}, Verdict.BROKEN),
         ({"statements_end": False}, Verdict.WARNING),
         ({"superuser": True}, Verdict.WARNING),
+        ({"owner": True}, Verdict.WARNING),
     ],
 )
 def test_server_is_judged_by_what_it_keeps(

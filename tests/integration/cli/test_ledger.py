@@ -149,14 +149,9 @@ def test_pruned_effects_still_answer_replays_and_conflicts(shop: Commands) -> No
 
 
 def test_application_role_is_told_that_upkeep_is_the_owners(
-    shop: Commands, monkeypatch: pytest.MonkeyPatch
+    shop: Commands, application_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with psycopg.connect(shop.url, autocommit=True) as connection:
-        connection.execute("ALTER ROLE effect_broker_app LOGIN PASSWORD 'app'")
-        host, port = connection.info.host, connection.info.port
-        name = connection.info.dbname
-    url = f"postgresql://effect_broker_app:app@{host}:{port}/{name}"
-    monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", url)
+    monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", application_url)
     told = shop.text("ledger", "prune", "--older-than", "0s", "--yes", status=1)
     assert "rights of the ledger's owner" in told
 

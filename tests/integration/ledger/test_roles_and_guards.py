@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -30,24 +29,12 @@ IMMUTABLE = (
     "effect_contradictions",
     "contracts",
 )
-PASSWORD = "known to this test only"
-
-
-@pytest.fixture
-def app_url(fresh_database: str) -> str:
-    """Return the URL of the application's role."""
-    with psycopg.connect(fresh_database, autocommit=True) as connection:
-        connection.execute(f"ALTER ROLE effect_broker_app PASSWORD '{PASSWORD}'".encode())
-    parts = urlsplit(fresh_database)
-    place = parts.netloc.rpartition("@")[2]
-    user = f"effect_broker_app:{PASSWORD.replace(' ', '%20')}"
-    return parts._replace(netloc=f"{user}@{place}").geturl()
 
 
 @pytest_asyncio.fixture
-async def app(app_url: str, fresh_database: str) -> AsyncIterator[Store]:
+async def app(application_url: str, fresh_database: str) -> AsyncIterator[Store]:
     """Yield a store that works as the application's role."""
-    connections = Connections(app_url)
+    connections = Connections(application_url)
     app = postgres_store(fresh_database, connections)
     await app.open()
     yield app
@@ -92,10 +79,10 @@ async def test_the_application_role_does_all_the_work(app: Store) -> None:
     ],
 )
 def test_the_application_role_can_neither_change_history_nor_the_schema(
-    app_url: str, statement: str
+    application_url: str, statement: str
 ) -> None:
     table = statement.split("effect_broker.")[-1].split()[0]
-    with psycopg.connect(app_url) as connection:
+    with psycopg.connect(application_url) as connection:
         column = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s)"
             " AND attnum > 0 ORDER BY attnum DESC LIMIT 1",

@@ -1,7 +1,9 @@
 -- name: server
 -- What the connection really reaches, and what its role brings along: a pooler may set its own.
 SELECT current_setting('server_version_num')::integer AS version, pg_is_in_recovery() AS recovering,
-    current_user::text AS role, r.rolsuper AS superuser, current_setting('fsync') = 'on' AS fsync,
+    current_user::text AS role, r.rolsuper AS superuser,
+    coalesce(pg_has_role((SELECT o.oid FROM pg_roles o WHERE o.rolname = 'effect_broker_owner'), 'MEMBER'), false) AS owner,
+    current_setting('fsync') = 'on' AS fsync,
     current_setting('full_page_writes') = 'on' AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('statement_timeout') <> '0' AS statements_end,

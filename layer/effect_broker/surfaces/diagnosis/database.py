@@ -8,11 +8,11 @@ from typing import Final
 
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.ledger.health import Backends, LedgerClock, PostgresHealth, Server
+from effect_broker.ledger.migrate import APPLICATION
 from effect_broker.surfaces.diagnosis.finding import Finding, broken, ok, warning
 from effect_broker.wiring.core import Core
 
 VERSION_MIN: Final = 160_000
-APPLICATION: Final = "effect_broker_app"
 
 
 async def look_at_database(core: Core) -> list[Finding]:
@@ -101,12 +101,13 @@ def _role(server: Server, where: str) -> Finding:
             f"Connect as {APPLICATION}, or set them on this role; a pooler must pass them"
             " on.",
         )
-    if server.superuser:
+    if server.superuser or server.owner:
+        who = "A superuser" if server.superuser else "The ledger's owner, or a member"
         return warning(
             "role settings",
             where,
-            "A superuser: it may change what is immutable.",
-            f"Let the broker connect as {APPLICATION}.",
+            f"{who}: it may drop the triggers that keep history as it was written.",
+            f"Let the broker connect as {APPLICATION}; only what migrates needs more.",
         )
     return ok("role settings", where, "Statements and idle transactions end.")
 
