@@ -29,6 +29,8 @@ _KNOWN = frozenset(
         "tracing",
         "logLevel",
         "alarmTopicArn",
+        "rateLimit",
+        "corsOrigins",
     }
 )
 
@@ -62,6 +64,8 @@ class Config:
     tracing: bool = False
     log_level: str = "INFO"
     alarm_topic_arn: str | None = None
+    rate_limit: str = ""
+    cors_origins: str = ""
 
     def __post_init__(self) -> None:
         for slug in (self.environment, *self.tenants):
@@ -129,6 +133,8 @@ class Config:
             tracing=_flag(context.get("tracing", False)),
             log_level=str(context.get("logLevel", "INFO")),
             alarm_topic_arn=context.get("alarmTopicArn") or None,
+            rate_limit=str(context.get("rateLimit", "")),
+            cors_origins=str(context.get("corsOrigins", "")),
         )
 
 

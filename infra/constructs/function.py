@@ -119,6 +119,20 @@ class BrokerFunction(Construct):
         """The alias that binds direct calls to a tenant; IAM says who may use it."""
         return self.function.add_alias(f"{TENANT_ALIAS_PREFIX}{slug}", retry_attempts=0)
 
+    def grant_task_tokens(self) -> None:
+        """Let the function answer workflows that wait for an effect."""
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["states:SendTaskSuccess", "states:SendTaskFailure"],
+                resources=["*"],
+            )
+        )
+        acknowledge(
+            self.role,
+            "AwsSolutions-IAM5[Resource::*]",
+            "a task token names no resource; it is its own right",
+        )
+
     def _make_role(self, *, in_network: bool) -> iam.Role:
         role = iam.Role(
             self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")

@@ -22,6 +22,7 @@ from infra.constructs.network import Network
 from infra.constructs.nudge_queue import NudgeQueue
 from infra.constructs.secrets import BrokerSecrets
 from infra.constructs.sweep import Sweep
+from infra.constructs.tenant import TenantAlias
 from infra.packaging import FUNCTIONS, function_code, staged_function_code
 
 # submit only reserves; the gateway gives up after 29 s, and so does the function.
@@ -152,7 +153,7 @@ class BrokerStack(cdk.Stack):
             "Reserves effects and answers for them",
             SUBMIT_TIMEOUT,
             capacity.submit,
-            nudges,
+            {**nudges, **self._callers()},
         )
         self.dispatch = self._make_function(
             "dispatch", "Sends what is due", WORKER_TIMEOUT, capacity.dispatch, targets
@@ -204,6 +205,15 @@ class BrokerStack(cdk.Stack):
         self._secrets.grant_keyring(function.function)
         return function
 
+    def _callers(self) -> dict[str, str]:
+        """Say what callers of the HTTP API are held to."""
+        config = self._config
+        told = {
+            "EFFECT_BROKER_RATE_LIMIT": config.rate_limit,
+            "EFFECT_BROKER_CORS_ORIGINS": config.cors_origins,
+        }
+        return {name: value for name, value in told.items() if value}
+
     def _contracts(self) -> dict[str, str]:
         contracts = self._config.contracts
         if contracts is None:
@@ -228,6 +238,7 @@ class BrokerStack(cdk.Stack):
         ]
         for name, worker in workers:
             self._secrets.grant_targets(worker.role)
+            worker.grant_task_tokens()
             Sweep(
                 self,
                 f"{name.title()}Sweep",
@@ -246,8 +257,17 @@ class BrokerStack(cdk.Stack):
             target=self.submit.live,
             retention=self._retention,
         )
-        tenants = [self.submit.add_tenant(slug) for slug in self._config.tenants]
-        migration.before(self.submit.live, *tenants)
+        tenants = [
+            TenantAlias(
+                self,
+                f"Tenant{slug.title()}",
+                slug=slug,
+                prefix=self._config.stack_name,
+                submit=self.submit,
+            )
+            for slug in self._config.tenants
+        ]
+        migration.before(self.submit.live, *(tenant.alias for tenant in tenants))
         if not self._config.local:
             self._monitor()
 

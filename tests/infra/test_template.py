@@ -108,7 +108,8 @@ def test_every_action_is_granted_on_named_resources(either: Template) -> None:
     for name in FUNCTIONS:
         for action, resources in either.allowed(name).items():
             assert "*" not in action
-            if not action.startswith("xray:"):
+            # A trace and a task token belong to no resource that could be named.
+            if not action.startswith(("xray:", "states:SendTask")):
                 assert '"*"' not in resources, (name, action)
 
 
@@ -165,6 +166,43 @@ def test_each_tenant_is_bound_to_an_alias_of_submit(production: Template) -> Non
     }
     submit = production.function_id("submit")
     assert aliases == {"tenant-acme": submit, "tenant-demo": submit}
+
+
+def test_each_tenants_policy_opens_its_own_alias_and_nothing_else(
+    production: Template,
+) -> None:
+    """An agent's role that submits for one tenant reaches no other and no function."""
+    policies = production.of("AWS::IAM::ManagedPolicy").values()
+    opened = {}
+    for policy in policies:
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        assert statement["Action"] == "lambda:InvokeFunction"
+        alias = production.resource(statement["Resource"]["Ref"])
+        opened[policy["ManagedPolicyName"]] = alias["Properties"]["Name"]
+        assert not policy.get("Roles")
+    prefix = "effect-broker-production-submit-as-"
+    assert opened == {f"{prefix}{slug}": f"tenant-{slug}" for slug in ("acme", "demo")}
+
+
+def test_only_workers_may_answer_task_tokens(either: Template) -> None:
+    answers = {
+        name
+        for name in FUNCTIONS
+        if "states:SendTaskSuccess" in json.dumps(either.allowed(name))
+    }
+    assert answers == {"dispatch", "reconcile"}
+
+
+def test_limits_and_origins_reach_the_function_that_serves(
+    synthesize: Synthesize, layer: Path, tmp_path: Path
+) -> None:
+    context = {"rateLimit": "20:100", "corsOrigins": "https://console.example"}
+    made = synthesize(tmp_path, layer=str(layer), **context)
+    assert made.returncode == 0, made.stderr
+    template = Template(json.loads(next(tmp_path.glob("*.template.json")).read_text()))
+    told = template.functions()["submit"]["Environment"]["Variables"]
+    assert told["EFFECT_BROKER_RATE_LIMIT"] == "20:100"
+    assert told["EFFECT_BROKER_CORS_ORIGINS"] == "https://console.example"
 
 
 def test_both_workers_are_swept_every_minute_without_retries(either: Template) -> None:
