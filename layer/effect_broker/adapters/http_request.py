@@ -68,7 +68,7 @@ def dispatch_request(
         own.append(("Content-Type", _CONTENT_TYPES[http.body]))
     if body or http.method != "DELETE":
         own.append(("Content-Length", str(len(body))))
-    return _request(http.method, url, (*own, *target.headers), body)
+    return wire_request(http.method, url, (*own, *target.headers), body)
 
 
 def probe_request(target: HttpTarget, effect: EffectRecord) -> WireRequest:
@@ -80,10 +80,15 @@ def probe_request(target: HttpTarget, effect: EffectRecord) -> WireRequest:
     if target.probe_url is None:
         raise NotEncodable("no_lookup")
     url = _filled(target.probe_url, effect)
-    return _request("GET", url, target.probe_headers, b"")
+    return wire_request("GET", url, target.probe_headers, b"")
 
 
-def _request(method: str, url: str, fields: HeaderFields, body: bytes) -> WireRequest:
+def wire_request(method: str, url: str, fields: HeaderFields, body: bytes) -> WireRequest:
+    """Write a request with its usual headers, where the contract gives no others.
+
+    Raises:
+        NotEncodable: a header holds what no header can.
+    """
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     given = {name.lower() for name, _ in fields}

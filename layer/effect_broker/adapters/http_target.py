@@ -57,6 +57,38 @@ async def resolve_target(contract: EffectContract, secrets: SecretSource) -> Htt
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ListingTarget:
+    """Where a target lists its own objects, with its secrets in place; in memory only."""
+
+    url: str
+    headers: HeaderFields = field(repr=False)
+    credential: bytes
+
+
+async def resolve_listing(
+    contract: EffectContract, secrets: SecretSource
+) -> ListingTarget:
+    """Resolve what the contract's listing refers to; without headers it has the target's.
+
+    Raises:
+        ContractInvalid: no listing is declared, or its base URL resolves to none.
+        SecretNotFound: a reference resolves to nothing.
+    """
+    listing, http = contract.listing, contract.http
+    if listing is None or http is None:
+        raise ContractInvalid(
+            f"{contract.name} {contract.version}: there is no [contracts.listing]."
+        )
+    given = http.headers if listing.headers is None else listing.headers
+    headers = await _fields(given, secrets)
+    return ListingTarget(
+        url=_below(await _base(contract, http, secrets), listing.url),
+        headers=headers,
+        credential=digest_of("listing", *(text for pair in headers for text in pair)),
+    )
+
+
 def digest_of(*parts: str) -> bytes:
     """Hash texts so that no two lists of texts share a digest."""
     whole = hashlib.sha256()

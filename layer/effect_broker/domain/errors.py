@@ -26,6 +26,7 @@ EffectBrokerError
 ├── DispatchHeld                dispatch is stopped until an operator releases it
 ├── Fenced                      the claim is lost; stop
 ├── IllegalTransition           an arrow outside the table; a defect
+├── TargetUnreadable            a target's own list could not be read to its end
 ├── SecretNotFound              a secret reference that resolves to nothing
 └── CipherError                 a key is missing or a ciphertext does not belong here
 """
@@ -236,6 +237,12 @@ class CipherError(EffectBrokerError):
     """A data key is missing, or a ciphertext was moved from where it was written."""
 
     code = "cipher_error"
+
+
+class TargetUnreadable(EffectBrokerError):
+    """A target's list could not be read whole; nothing may be concluded from it."""
+
+    code = "target_unreadable"
 
 
 class SecretNotFound(EffectBrokerError):

@@ -1,5 +1,9 @@
 """What the use cases need from the outside, as roles; no port knows a technology."""
 
+from effect_broker.ports.auditing import AuditedEffect as AuditedEffect
+from effect_broker.ports.auditing import AuditReads as AuditReads
+from effect_broker.ports.auditing import Lister as Lister
+from effect_broker.ports.auditing import TargetObject as TargetObject
 from effect_broker.ports.callbacks import Callback as Callback
 from effect_broker.ports.callbacks import Callbacks as Callbacks
 from effect_broker.ports.callbacks import CallbackStore as CallbackStore

@@ -92,6 +92,7 @@ ROWS: Final[Mapping[type[EffectBrokerError], Row]] = {
     errors.IllegalTransition: _INTERNAL,
     errors.CipherError: _INTERNAL,
     errors.SecretNotFound: _INTERNAL,
+    errors.TargetUnreadable: _INTERNAL,
 }
 """Every leaf and branch of the error tree; a test fails on one that is missing."""
 

@@ -84,6 +84,7 @@ EXAMPLES: dict[str, tuple[EffectBrokerError, int, str]] = {
         "internal_error",
     ),
     "CipherError": (errors.CipherError("x"), 500, "internal_error"),
+    "TargetUnreadable": (errors.TargetUnreadable("x"), 500, "internal_error"),
     "SecretNotFound": (errors.SecretNotFound("x"), 500, "internal_error"),
 }
 

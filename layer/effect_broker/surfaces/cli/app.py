@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from effect_broker.surfaces.cli import (
+    audit,
     contracts,
     doctor,
     effects,
@@ -19,6 +20,7 @@ app.add_typer(contracts.app, name="contracts")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.keys, name="keys")
 app.add_typer(ledger.app, name="ledger")
+app.command("audit")(audit.audit)
 app.command("doctor")(doctor.doctor)
 processes.add_to(app)
 
