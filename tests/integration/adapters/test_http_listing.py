@@ -14,7 +14,7 @@ from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import ContractInvalid, TargetUnreadable
 from effect_broker.ports import TargetObject
-from tests.integration.adapters.fault_server import FaultServer, answer, answer_bytes
+from tests.integration.adapters.fault_server import FaultServer, answer, answer_bytes, cut
 from tests.integration.adapters.given import GivenSecrets
 
 AFTER, BEFORE = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
