@@ -20,6 +20,7 @@ _KNOWN = frozenset(
         "local",
         "environment",
         "databaseUrl",
+        "appDatabaseUrl",
         "proxy",
         "tenants",
         "contracts",
@@ -45,7 +46,8 @@ class Config:
 
     `environment` names the deployment and prefixes its resources and secrets.
     `database_url` replaces network, Aurora and proxy; only a local deployment may set
-    it, since a URL in a template is readable to whoever may read the template.
+    it, since a URL in a template is readable to whoever may read the template. It is the
+    owner's; `app_database_url` is how every function but migrate comes in.
     `revision` is any string that changes with code that no asset carries; it makes a
     redeployment replace the functions and migrate again.
     `layer` is a built layer folder; without one the functions find the package on
@@ -55,6 +57,7 @@ class Config:
     environment: str = PRODUCTION
     local: bool = False
     database_url: str | None = None
+    app_database_url: str | None = None
     proxy: bool = False
     tenants: tuple[str, ...] = ()
     contracts: Path | None = None
@@ -77,7 +80,7 @@ class Config:
             raise ConfigError("local=true needs databaseUrl: a local AWS has no Aurora")
         if self.local != (self.environment == LOCAL):
             raise ConfigError(f"the environment {LOCAL!r} and local=true belong together")
-        if self.database_url and not self.local:
+        if (self.database_url or self.app_database_url) and not self.local:
             raise ConfigError(
                 "databaseUrl is for local=true only: a template keeps no password"
             )
@@ -124,6 +127,7 @@ class Config:
             environment=str(context.get("environment", LOCAL if local else PRODUCTION)),
             local=local,
             database_url=context.get("databaseUrl") or None,
+            app_database_url=context.get("appDatabaseUrl") or None,
             proxy=_flag(context.get("proxy", False)),
             tenants=tuple(_words(context.get("tenants", ""))),
             contracts=Path(contracts).resolve() if contracts else None,

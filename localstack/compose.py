@@ -19,6 +19,7 @@ from localstack.state import State
 from localstack.workspace import PORT_VARIABLES, Workspace
 
 DATABASE_USER = "effect_broker:local@"
+APPLICATION_USER = "effect_broker_app:local@"
 
 
 class Compose:
@@ -39,12 +40,15 @@ class Compose:
     def addresses(self) -> Addresses:
         """Here by port, inside by the service's name."""
         local = {name: f"{HOST}:{port}" for name, port in self.state.ports.items()}
-        database = f"postgresql://{DATABASE_USER}{{}}/effect_broker"
+        database = "postgresql://{}{}/effect_broker"
         return Addresses(
             aws=f"http://{local['aws']}",
-            database=database.format(local["postgres"]),
+            database=database.format(DATABASE_USER, local["postgres"]),
             target=f"http://{local['target']}",
-            database_inside=database.format("postgres:5432"),
+            database_inside=database.format(DATABASE_USER, "postgres:5432"),
+            application_database_inside=database.format(
+                APPLICATION_USER, "postgres:5432"
+            ),
             target_inside="http://target:8080",
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.cdk import CDK, cdk_environment
 from infra.progress import StepFailed, run
-from localstack.platform import client_environment
+from localstack.platform import Addresses, client_environment
 from localstack.workspace import ACCOUNT, REGION, Workspace
 
 STACK = "effect-broker-local"
@@ -100,12 +100,13 @@ class Deployer:
 
 
 def local_context(
-    workspace: Workspace, *, database_url: str, extra: Mapping[str, str]
+    workspace: Workspace, *, addresses: Addresses, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """The switches that turn the production app into the local one."""
     return {
         "local": "true",
-        "databaseUrl": database_url,
+        "databaseUrl": addresses.database_inside,
+        "appDatabaseUrl": addresses.application_database_inside,
         "tenants": DEMO_TENANT,
         "contracts": str(workspace.contracts),
         "revision": source_revision(workspace.root),

@@ -7,12 +7,14 @@ ministack runs each Lambda worker as its own child process, on this interpreter.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from effect_broker.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from effect_broker.ledger.migrate import APPLICATION
 from infra.cdk import search_path
 from infra.progress import StepFailed
 from localstack import ports, processes
@@ -48,11 +50,15 @@ class Ministack:
         """Functions run on this machine too, so that inside and outside are the same."""
         target = f"http://{HOST}:{self.state.ports[TARGET]}"
         database = EmbeddedPostgres.start(self.workspace.postgres).url()
+        place = database.rpartition("@")[2]
         return Addresses(
             aws=self._endpoint(),
             database=database,
             target=target,
             database_inside=database,
+            application_database_inside=(
+                f"postgresql://{APPLICATION}:{self.application_password()}@{place}"
+            ),
             target_inside=target,
         )
 
@@ -76,6 +82,14 @@ class Ministack:
         processes.stop(processes.started_from(self.workspace.temporary))
         if self._postgres_runs():
             EmbeddedPostgres.start(self.workspace.postgres).stop()
+
+    def application_password(self) -> str:
+        """What functions come into the database with, made once and kept with it."""
+        path = self.workspace.application_password_file
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_urlsafe(24))
+        return path.read_text()
 
     def _start_postgres(self) -> None:
         try:

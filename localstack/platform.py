@@ -15,13 +15,15 @@ HOST = "127.0.0.1"
 class Addresses:
     """Where the parts are: for this machine, and for the functions inside the local AWS.
 
-    The two differ where functions run in containers.
+    The two differ where functions run in containers. The application's way into the
+    database is every function's but that of migrate, which has the owner's.
     """
 
     aws: str
     database: str
     target: str
     database_inside: str
+    application_database_inside: str
     target_inside: str
 
 

@@ -77,9 +77,7 @@ def _deploy(
     addresses: Addresses,
 ) -> Deployment:
     deployer = Deployer(workspace, addresses.aws)
-    context = local_context(
-        workspace, database_url=addresses.database_inside, extra=platform.context()
-    )
+    context = local_context(workspace, addresses=addresses, extra=platform.context())
     generation = platform.generation()
     work = {"synth": lambda: deployer.synth(context)}
     if state.bootstrapped != generation:

@@ -84,6 +84,11 @@ class Workspace:
         return self.state / "keyring.json"
 
     @property
+    def application_password_file(self) -> Path:
+        """What functions come into the database with, kept as long as it."""
+        return self.state / "application-password"
+
+    @property
     def postgres(self) -> Path:
         return self.state / "postgres"
 

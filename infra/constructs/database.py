@@ -16,6 +16,7 @@ from infra.acknowledge import acknowledge
 from infra.constructs.network import Network
 
 DATABASE_NAME = "effect_broker"
+APPLICATION = "effect_broker_app"
 POSTGRES = rds.AuroraPostgresEngineVersion.VER_17_9
 
 # An idle broker still sweeps each minute, so it never pauses: half a unit is the floor.
@@ -30,6 +31,9 @@ class LedgerDatabase(Protocol):
     def environment(self) -> Mapping[str, str]: ...
 
     @property
+    def migration_environment(self) -> Mapping[str, str]: ...
+
+    @property
     def network(self) -> Network | None: ...
 
     @property
@@ -37,24 +41,41 @@ class LedgerDatabase(Protocol):
 
     def grant_connect(self, function: lambda_.IFunction) -> None: ...
 
+    def grant_migrate(self, function: lambda_.IFunction) -> None: ...
+
 
 class ExistingDatabase:
-    """A database that this stack does not own, found by URL."""
+    """A database that this stack does not own, found by URL.
 
-    def __init__(self, url: str):
+    Functions come in by `application_url` where there is one; then only what migrates has
+    the owner's, and it gives the application's role the password that stands there.
+    """
+
+    def __init__(self, url: str, application_url: str | None):
         self.network: Network | None = None
         self.dependables: list[IDependable] = []
-        self.environment: Mapping[str, str] = {"EFFECT_BROKER_DATABASE_URL": url}
+        self.environment: Mapping[str, str] = {
+            "EFFECT_BROKER_DATABASE_URL": application_url or url
+        }
+        self.migration_environment: Mapping[str, str] = {
+            "EFFECT_BROKER_DATABASE_URL": url,
+            "EFFECT_BROKER_APP_DATABASE_URL": application_url or "",
+        }
 
     def grant_connect(self, function: lambda_.IFunction) -> None:
+        """Nothing to grant: whoever has the URL may connect."""
+
+    def grant_migrate(self, function: lambda_.IFunction) -> None:
         """Nothing to grant: whoever has the URL may connect."""
 
 
 class AuroraDatabase(Construct):
     """Aurora PostgreSQL Serverless v2: a writer and a reader that can replace it.
 
-    The credentials stand in Secrets Manager and are not rotated by this stack: CDK's
-    rotation brings a SAM transform, and so CAPABILITY_AUTO_EXPAND, into the template.
+    Two credentials stand in Secrets Manager: the owner's, which only what migrates may
+    read, and the application's, whose role the migration makes and gives its password.
+    Neither is rotated by this stack: CDK's rotation brings a SAM transform, and so
+    CAPABILITY_AUTO_EXPAND, into the template.
     """
 
     def __init__(
@@ -94,10 +115,24 @@ class AuroraDatabase(Construct):
             parameter_group=self._parameters(engine),
         )
         self.cluster.connections.allow_default_port_from(network.function_group)
-        self._secret = self.cluster.secret
-        assert self._secret is not None, "generated credentials have a secret"
+        owner = self.cluster.secret
+        assert owner is not None, "generated credentials have a secret"
+        self._owner = owner
+        application_name = f"{secret_name}-app"
+        self._application = rds.DatabaseSecret(
+            self,
+            "Application",
+            username=APPLICATION,
+            dbname=DATABASE_NAME,
+            secret_name=application_name,
+            encryption_key=key,
+        ).attach(self.cluster)
         self.environment: Mapping[str, str] = {
-            "EFFECT_BROKER_DATABASE_SECRET": secret_name
+            "EFFECT_BROKER_DATABASE_SECRET": application_name
+        }
+        self.migration_environment: Mapping[str, str] = {
+            "EFFECT_BROKER_DATABASE_SECRET": secret_name,
+            "EFFECT_BROKER_APP_DATABASE_SECRET": application_name,
         }
         self.dependables: list[IDependable] = [network, self.cluster]
         if proxy_name:
@@ -105,9 +140,13 @@ class AuroraDatabase(Construct):
         self._acknowledge()
 
     def grant_connect(self, function: lambda_.IFunction) -> None:
-        """Let one function read the credentials; the network lets it in by its group."""
-        assert self._secret is not None
-        self._secret.grant_read(function)
+        """Let one function come in as the application; its group opens the network."""
+        self._application.grant_read(function)
+
+    def grant_migrate(self, function: lambda_.IFunction) -> None:
+        """Let one function come in as the owner, and read the application's secret."""
+        self._owner.grant_read(function)
+        self._application.grant_read(function)
 
     def _parameters(self, engine: rds.IClusterEngine) -> rds.ParameterGroup:
         return rds.ParameterGroup(
@@ -128,7 +167,7 @@ class AuroraDatabase(Construct):
         proxy = self.cluster.add_proxy(
             "Proxy",
             db_proxy_name=name,
-            secrets=[self.cluster.secret],  # type: ignore[list-item]
+            secrets=[self._owner, self._application],
             vpc=network.vpc,
             vpc_subnets=network.database_subnets,
             require_tls=True,
@@ -141,13 +180,14 @@ class AuroraDatabase(Construct):
         self.dependables.append(proxy)
 
     def _acknowledge(self) -> None:
-        acknowledge(
-            self.cluster,
-            "AwsSolutions-SMG4",
-            "rotation needs a SAM transform in CDK; docs say how to rotate by hand",
-        )
+        for secret in (self.cluster, self.node.find_child("Application")):
+            acknowledge(
+                secret,
+                "AwsSolutions-SMG4",
+                "rotation needs a SAM transform in CDK; docs say how to rotate by hand",
+            )
         acknowledge(
             self.cluster,
             "AwsSolutions-RDS6",
-            "functions authenticate with the generated password over TLS",
+            "functions authenticate with generated passwords over TLS",
         )

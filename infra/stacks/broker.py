@@ -85,7 +85,7 @@ class BrokerStack(cdk.Stack):
     def _make_database(self) -> LedgerDatabase:
         config = self._config
         if config.database_url:
-            return ExistingDatabase(config.database_url)
+            return ExistingDatabase(config.database_url, config.app_database_url)
         network = Network(self, "Network", retention=self._retention)
         return AuroraDatabase(
             self,
@@ -170,7 +170,7 @@ class BrokerStack(cdk.Stack):
             "Upgrades the schema, makes tenants and keys",
             MIGRATE_TIMEOUT,
             capacity.migrate,
-            self._contracts(),
+            {**self._database.migration_environment, **self._contracts()},
         )
 
     def _make_function(
@@ -201,7 +201,10 @@ class BrokerStack(cdk.Stack):
                 environment=environment,
             ),
         )
-        self._database.grant_connect(function.function)
+        if name == "migrate":
+            self._database.grant_migrate(function.function)
+        else:
+            self._database.grant_connect(function.function)
         self._secrets.grant_keyring(function.function)
         return function
 

@@ -74,9 +74,8 @@ def test_functions_in_containers_reach_the_database_by_name_and_get_the_layer() 
     assert "@postgres:5432/" in addresses.database_inside
     assert "@127.0.0.1:5432/" in addresses.database
     assert addresses.target_inside == "http://target:8080"
-    context = local_context(
-        Workspace(), database_url=addresses.database_inside, extra=platform.context()
-    )
+    assert "//effect_broker_app:" in addresses.application_database_inside
+    context = local_context(Workspace(), addresses=addresses, extra=platform.context())
     config = Config.from_context(context)
     assert config.layer is not None
     assert config.layer.name.startswith(config.architecture)

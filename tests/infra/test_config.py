@@ -22,6 +22,7 @@ URL = "postgresql://127.0.0.1/ledger"
     [
         ({"local": "true"}, "needs databaseUrl"),
         ({"databaseUrl": URL, "layer": "/layer"}, "template keeps no password"),
+        ({"appDatabaseUrl": URL, "layer": "/layer"}, "template keeps no password"),
         ({"local": "yes", "databaseUrl": URL}, "neither true nor false"),
         ({"tennants": "demo"}, "unknown context: tennants"),
         ({"local": "true", "databaseUrl": URL, "tenants": "Demo Co"}, "no slug"),

@@ -194,12 +194,25 @@ def test_a_second_up_in_the_same_checkout_waits_for_nobody(tmp_path: Path) -> No
         pass
 
 
+def test_functions_come_in_as_the_application_by_a_password_that_is_kept(
+    tmp_path: Path,
+) -> None:
+    workspace = Workspace(root=tmp_path)
+    workspace.state.mkdir()
+    platform = Ministack(workspace, State())
+    password = platform.application_password()
+    assert len(password) >= 32
+    assert platform.application_password() == password
+    assert workspace.application_password_file.stat().st_mode & 0o077 == 0
+
+
 def test_a_shell_reads_the_environment_file_as_it_was_meant(tmp_path: Path) -> None:
     addresses = Addresses(
         aws="http://127.0.0.1:1",
         database="postgresql://u:p'w$(x)@127.0.0.1/d",
         target="http://127.0.0.1:2",
         database_inside="",
+        application_database_inside="",
         target_inside="",
     )
     outputs = {f"{n}Function": f"f-{n}" for n in ("Submit", "Dispatch", "Reconcile")}

@@ -249,6 +249,30 @@ def test_no_secret_value_stands_in_a_template(production: Template) -> None:
     assert "GenerateSecretString" not in keyring
 
 
+def test_only_migrate_comes_into_the_database_as_its_owner(production: Template) -> None:
+    """The others' role can neither change an immutable row nor the schema."""
+    owner, application = (
+        f"effect-broker/production/database{suffix}" for suffix in ("", "-app")
+    )
+    for name, function in production.functions().items():
+        told = function["Environment"]["Variables"]
+        reads = {_secret_name(production, r) for r in _secrets_read(production, name)}
+        if name == "migrate":
+            assert told["EFFECT_BROKER_DATABASE_SECRET"] == owner
+            assert told["EFFECT_BROKER_APP_DATABASE_SECRET"] == application
+            assert {owner, application} <= reads
+        else:
+            assert told["EFFECT_BROKER_DATABASE_SECRET"] == application
+            assert "EFFECT_BROKER_APP_DATABASE_SECRET" not in told
+            assert application in reads
+            assert owner not in reads
+
+
+def test_proxy_lets_both_roles_in(production: Template) -> None:
+    (proxy,) = production.of("AWS::RDS::DBProxy").values()
+    assert len(proxy["Auth"]) == 2
+
+
 def test_the_keyring_and_the_ledger_outlive_the_stack(production: Template) -> None:
     kept = {
         resource["Properties"].get("Name", resource["Type"]): resource["DeletionPolicy"]
@@ -354,3 +378,13 @@ def _prefix(template: Template) -> str:
 def _keyrings(template: Template) -> list[dict[str, object]]:
     secrets = template.of("AWS::SecretsManager::Secret").values()
     return [s for s in secrets if str(s.get("Name", "")).endswith("/keyring")]
+
+
+def _secret_name(template: Template, resource: str) -> str:
+    """Return the name of the secret that a statement names; an attachment is the same."""
+    logical_id = json.loads(resource).get("Ref")
+    found = template.resource(logical_id) if logical_id else {}
+    properties = found.get("Properties", {})
+    if "SecretId" in properties:
+        return _secret_name(template, json.dumps(properties["SecretId"]))
+    return str(properties.get("Name", resource))
