@@ -37,7 +37,7 @@ async def serve(
     core = Core(settings, meter, PROCESS_CONNECTIONS)
     try:
         await check_keys(core)
-        config = _config(create_app(http_parts(core, meter)))
+        config = server_config(create_app(http_parts(core, meter)))
         with socket.create_server((host, port), reuse_port=False) as listening:
             announce("http://{}:{}".format(*listening.getsockname()[:2]))
             await uvicorn.Server(config).serve(sockets=[listening])
@@ -78,7 +78,7 @@ async def check_keys(core: Core) -> None:
         _log.warning("the keyring was not checked: the ledger is away")
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
+def server_config(app: ASGIApp) -> uvicorn.Config:
     """Configure the server; its own access log would hold query strings."""
     return uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off"

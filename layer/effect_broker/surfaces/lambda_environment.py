@@ -34,11 +34,13 @@ class LambdaEnvironment:
 
     Connections belong to a loop: a second loop in a warm environment would find them
     dead. Nothing is opened before the first invocation, so that an environment which
-    cannot reach its database still answers, and says so.
+    cannot reach its database still answers, and says so. `seals` is False for what must
+    work before there is a keyring.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, seals: bool = True) -> None:
         configure_logging()
+        self._seals = seals
         self._loop = asyncio.new_event_loop()
         self.meter = EmfMeter()
 
@@ -56,7 +58,7 @@ class LambdaEnvironment:
     @cached_property
     def core(self) -> Core:
         """What the broker stands on here."""
-        return Core(self.settings, self.meter)
+        return Core(self.settings, self.meter, seals=self._seals)
 
     @contextmanager
     def invocation(self) -> Iterator[None]:

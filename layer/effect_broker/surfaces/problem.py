@@ -91,6 +91,7 @@ ROWS: Final[Mapping[type[EffectBrokerError], Row]] = {
     errors.Fenced: Row(409, "Somebody else holds this effect"),
     errors.IllegalTransition: _INTERNAL,
     errors.CipherError: _INTERNAL,
+    errors.KeysMissing: Row(503, "The broker lacks keys of its ledger", explains=False),
     errors.SecretNotFound: _INTERNAL,
     errors.TargetUnreadable: _INTERNAL,
 }

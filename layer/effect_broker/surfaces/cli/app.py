@@ -7,6 +7,7 @@ import typer
 from effect_broker.surfaces.cli import (
     audit,
     contracts,
+    dispatching,
     doctor,
     effects,
     ledger,
@@ -19,6 +20,7 @@ app.add_typer(effects.app, name="effects")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.keys, name="keys")
+app.add_typer(dispatching.app, name="dispatch")
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("doctor")(doctor.doctor)

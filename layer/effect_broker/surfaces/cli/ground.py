@@ -32,12 +32,15 @@ AsJson = Annotated[
 _T = TypeVar("_T")
 
 
-def on_the_ledger(use: Callable[[Core], Awaitable[_T]]) -> _T:
-    """Run one use of the ledger in a process that ends with it."""
+def on_the_ledger(use: Callable[[Core], Awaitable[_T]], *, seals: bool = False) -> _T:
+    """Run one use of the ledger in a process that ends with it.
+
+    What `seals` or opens payloads is refused without every key of the ledger.
+    """
     from effect_broker.wiring.core import Core
 
     async def run() -> _T:
-        core = Core(Settings.from_environment(), NullMeter())
+        core = Core(Settings.from_environment(), NullMeter(), seals=seals)
         try:
             return await use(core)
         finally:

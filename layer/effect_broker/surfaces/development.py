@@ -1,0 +1,261 @@
+"""`effect-broker dev`: API, worker, reconciler and its own PostgreSQL in one process.
+
+For a first look and for tests of one's own service; never production. Everything lies in
+one folder and outlives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from effect_broker.domain.errors import EffectBrokerError, Unauthenticated
+from effect_broker.embedded import EmbeddedPostgres
+from effect_broker.ports import Nudger
+from effect_broker.settings import Settings
+from effect_broker.surfaces.admin import Administration
+from effect_broker.surfaces.auth import Authenticator
+from effect_broker.surfaces.http_api import create_app
+from effect_broker.surfaces.http_process import http_parts, server_config
+from effect_broker.surfaces.plain_process import Server, loop_of, signals
+from effect_broker.telemetry.logs import configure_logging
+from effect_broker.telemetry.prometheus import PrometheusMeter
+from effect_broker.wiring.core import Core
+from effect_broker.wiring.sources import migrate
+from effect_broker.wiring.workers import Workers
+
+TENANT: Final = "dev"
+SCOPES: Final = ("submit", "read", "operate")
+CONNECTIONS: Final = 8
+WATCH_SECONDS: Final = 1.0
+"""Between looks whether a contract file has changed."""
+
+_log: Final = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Where a development broker answers, and the key that opens it."""
+
+    url: str
+    api_key: str
+    tools: Sequence[str]
+    database_url: str = field(repr=False)
+
+
+class WakingNudger:
+    """Wakes the loops of this process; a delayed nudge is left to their own looks."""
+
+    def __init__(self) -> None:
+        self.sends = asyncio.Event()
+        self.looks = asyncio.Event()
+
+    async def dispatch(
+        self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)
+    ) -> None:
+        """Have the worker look at once."""
+        if not delay:
+            self.sends.set()
+
+    async def reconcile(
+        self, effect_ids: Sequence[UUID], *, delay: timedelta = timedelta(0)
+    ) -> None:
+        """Have the reconciler look at once."""
+        if not delay:
+            self.looks.set()
+
+
+@dataclass(frozen=True)
+class DevelopmentCore(Core):
+    """A core whose nudges wake loops beside it."""
+
+    waking: WakingNudger = field(default_factory=WakingNudger)
+
+    @cached_property
+    def nudger(self) -> Nudger:
+        """The process's own events in place of queues."""
+        return self.waking
+
+
+async def develop(
+    folder: Path,
+    contracts: Path | None,
+    host: str,
+    port: int,
+    *,
+    environ: Mapping[str, str] | None = None,
+    say: Say,
+    ready: Callable[[Ready], None],
+) -> None:
+    """Run everything until a signal; the folder keeps database, keyring and API key.
+
+    Contracts are published at the start and again whenever a file changes; a broken one
+    is told, and the last good one stays.
+
+    Raises:
+        EmbeddedPostgresError: there is no PostgreSQL to be had.
+        ContractInvalid: a contract is broken at the start.
+    """
+    say("starting PostgreSQL")
+    postgres = await asyncio.to_thread(_started, folder)
+    try:
+        settings = _settings(folder, postgres.url(), os.environ | dict(environ or {}))
+        configure_logging(settings.log_level)
+        say("migrating")
+        await asyncio.to_thread(migrate, settings)
+        await _run(settings, folder, contracts, (host, port), ready)
+    finally:
+        await asyncio.to_thread(postgres.stop)
+
+
+def _started(folder: Path) -> EmbeddedPostgres:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return EmbeddedPostgres.start(folder / "postgres")
+
+
+async def _run(
+    settings: Settings,
+    folder: Path,
+    contracts: Path | None,
+    address: tuple[str, int],
+    ready: Callable[[Ready], None],
+) -> None:
+    meter = PrometheusMeter()
+    core = DevelopmentCore(settings, meter, CONNECTIONS)
+    stop = asyncio.Event()
+    try:
+        administration = Administration(core.registry, core.keyring.hmac_keys)
+        if contracts is not None:
+            await administration.publish(contracts)
+        key = await _api_key(core, administration, folder / "api-key")
+        with socket.create_server(address, reuse_port=False) as listening:
+            where = "http://{}:{}".format(*listening.getsockname()[:2])
+            tools = [it.contract.tool for it in await core.broker.tools()]
+            server = Server(server_config(create_app(http_parts(core, meter))))
+            running = asyncio.create_task(
+                _together(core, server, listening, stop, contracts)
+            )
+            with signals(stop, running):
+                ready(Ready(where, key, tools, str(settings.database_url)))
+                await running
+    finally:
+        await core.connections.close()
+
+
+async def _together(
+    core: DevelopmentCore,
+    server: Server,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    contracts: Path | None,
+) -> None:
+    """Run the parts until `stop`; if one breaks, all end."""
+    workers = Workers(core, "dev")
+    waking = core.waking
+
+    async def serve() -> None:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        await stop.wait()
+        server.should_exit = True
+        await serving
+
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(serve())
+        parts.create_task(loop_of(workers, "worker", stop, wake=waking.sends).run())
+        parts.create_task(loop_of(workers, "reconciler", stop, wake=waking.looks).run())
+        if contracts is not None:
+            parts.create_task(_watch(core, contracts, stop))
+
+
+async def _watch(core: Core, contracts: Path, stop: asyncio.Event) -> None:
+    """Publish contracts whenever a file changes; a broken one is told."""
+    known = await asyncio.to_thread(_stamps, contracts)
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), WATCH_SECONDS)
+        found = await asyncio.to_thread(_stamps, contracts)
+        if found == known:
+            continue
+        known = found
+        try:
+            published = await Administration(core.registry, ()).publish(contracts)
+        except EffectBrokerError as error:
+            _log.error("the changed contracts are not published: %s", error)
+            continue
+        for item, created in published:
+            if created:
+                _log.info("published %s %s", item.contract.name, item.contract.version)
+
+
+def _stamps(contracts: Path) -> Mapping[Path, int]:
+    files = [contracts] if contracts.is_file() else sorted(contracts.rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in files if path.is_file()}
+
+
+async def _api_key(core: Core, administration: Administration, path: Path) -> str:
+    """Return the key of the last run if it still opens, else a new one."""
+    await administration.create_tenant(TENANT, "Development", None)
+    kept = await asyncio.to_thread(_read, path)
+    if kept is not None:
+        try:
+            await Authenticator(core.registry).authenticate(f"Bearer {kept}")
+        except Unauthenticated:
+            _log.info("the last API key opens nothing any more")
+        else:
+            return kept
+    made = await administration.create_key(TENANT, SCOPES)
+    await asyncio.to_thread(_write_private, path, made.key)
+    return made.key
+
+
+def _settings(folder: Path, url: str, environ: Mapping[str, str]) -> Settings:
+    """Take what the environment says, but for the database and a keyring of its own."""
+    keyring = folder / "keyring.json"
+    if not keyring.exists():
+        _write_private(keyring, _fresh_keyring())
+    ours = {
+        name: value
+        for name, value in environ.items()
+        if name not in ("EFFECT_BROKER_DATABASE_URL", "EFFECT_BROKER_DATABASE_SECRET")
+    }
+    settings = Settings.from_environment({**ours, "EFFECT_BROKER_DATABASE_URL": url})
+    if settings.keyring is None and settings.keyring_secret is None:
+        settings = replace(settings, keyring=f"file:{keyring}")
+    return settings
+
+
+def _fresh_keyring() -> str:
+    def key() -> str:
+        return base64.b64encode(secrets.token_bytes(32)).decode()
+
+    ring = {
+        "data_keys": {"dev1": key()},
+        "active_data_key": "dev1",
+        "hmac_keys": {"dev1": key()},
+    }
+    return json.dumps(ring)
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text().strip() if path.exists() else None
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
