@@ -1,7 +1,7 @@
 # Every verb runs in the checkout's own .venv; `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup requirements up down status logs demo crash-matrix simulate bench \
+.PHONY: help setup requirements up down status logs demo crash-matrix chaos simulate bench \
   test check format synth package
 
 PYTHON_BIN := .venv/bin/python
@@ -41,6 +41,9 @@ demo: setup ## kill a worker after the target committed, and watch one charge st
 
 crash-matrix: setup ## kill at every point of every safety class, and count the charges (QUICK=1: minutes)
 	@$(PYTHON_BIN) -m examples.crash_matrix matrix $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
+
+chaos: setup ## kill workers and reconcilers at random for a minute under 500 effects
+	@$(PYTHON_BIN) -m tests.chaos.storm $(ARGS)
 
 simulate: setup ## run seeded histories of workers, crashes and late answers
 	@$(PYTHON_BIN) -m tests.simulation $(ARGS)
