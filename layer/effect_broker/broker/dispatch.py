@@ -360,22 +360,29 @@ class Dispatcher:
 
     async def _forbid(self, refused: Sequence[Refused]) -> None:
         if refused:
-            results = await self._recorder.record([forbidden(item) for item in refused])
+            results = await self._recorder.record(
+                [forbidden(item, await self._generations(item)) for item in refused]
+            )
             self._measuring.steps(results)
 
+    async def _generations(self, item: Refused) -> int:
+        return (await self._catalog.pinned(item.intent.contract_id)).key_generations
 
-def forbidden(item: Refused, *, actor: str = "dispatcher") -> Pending:
+
+def forbidden(
+    item: Refused, key_generations: int = 1, *, actor: str = "dispatcher"
+) -> Pending:
     """Return the step that ends an effect which may not be sent."""
 
     async def decide(work: WorkState, now: datetime) -> Transition:
-        return forbid_send(work, item.refusal)
+        return forbid_send(work, item.refusal, key_generations=key_generations)
 
     step = Step(
         tenant_id=item.intent.tenant_id,
         effect_id=item.intent.effect_id,
         version=item.work.version,
         token=None,
-        transition=forbid_send(item.work, item.refusal),
+        transition=forbid_send(item.work, item.refusal, key_generations=key_generations),
         actor=actor,
         tool=item.intent.tool,
     )

@@ -137,14 +137,20 @@ def _requeue(
     return replace(requeued, key_generation=work.key_generation + 1, fresh_horizon=True)
 
 
-def forbid_send(work: WorkState, refusal: SendRefusal) -> Transition:
+def forbid_send(
+    work: WorkState, refusal: SendRefusal, *, key_generations: int = 1
+) -> Transition:
     """Say where a due effect goes that may not be sent.
 
     It failed for good only if every attempt is proven not committed and the target's
-    scope is unchanged; else a person decides.
+    scope is unchanged; else a person decides. So does one where only the key is over and
+    the contract allows another (`key_generations`): its not_committed starts that key.
     """
     proven = work.unproven == 0 and not work.proof_committed
-    if proven and refusal is not SendRefusal.SCOPE_CHANGED:
+    renewable = (
+        refusal is SendRefusal.HORIZON_OVER and work.key_generation < key_generations
+    )
+    if proven and not renewable and refusal is not SendRefusal.SCOPE_CHANGED:
         return transition(
             work,
             _E.SEND_FORBIDDEN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
@@ -182,6 +183,17 @@ def test_forbidden_send_fails_for_good_only_if_all_is_proven_and_scope_unchanged
     assert found.new is (S.FAILED_FINAL if sure else S.MANUAL_REVIEW)
     assert found.reason == refusal
     assert (found.receipt is not None) is sure
+
+
+def test_key_that_is_over_is_a_persons_matter_where_another_is_allowed() -> None:
+    proven = work(S.RETRYABLE, unproven=0)
+    over = SendRefusal.HORIZON_OVER
+    assert forbid_send(proven, over, key_generations=1).new is S.FAILED_FINAL
+    assert forbid_send(proven, over, key_generations=2).new is S.MANUAL_REVIEW
+    used_up = replace(proven, key_generation=2)
+    assert forbid_send(used_up, over, key_generations=2).new is S.FAILED_FINAL
+    late = SendRefusal.SUBMIT_DEADLINE
+    assert forbid_send(proven, late, key_generations=2).new is S.FAILED_FINAL
 
 
 def test_forbidden_send_keeps_an_unproven_effect_listed() -> None:
