@@ -36,11 +36,7 @@ _NEW: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": SubmitAnswer, "description": "A replay; changes nothing."}
 }
 _FORKED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "model": ForkAnswer | SubmitAnswer,
-        "description": "What the recorded answers lead to; or a live fork's replay.",
-    },
-    202: {"model": SubmitAnswer, "description": "Live: recorded for the first time."},
+    202: {"model": SubmitAnswer, "description": "Live: recorded for the first time."}
 }
 
 writing = APIRouter(prefix="/v1")
@@ -128,7 +124,12 @@ async def compensate_effect(
     return effect_response(effect_answer(view))
 
 
-@writing.post("/effects/{effect_id}/fork", response_model=ForkAnswer, responses=_FORKED)
+@writing.post(
+    "/effects/{effect_id}/fork",
+    response_model=ForkAnswer | SubmitAnswer,
+    response_description="What the recorded answers lead to; or a live fork's replay.",
+    responses=_FORKED,
+)
 async def fork_effect(request: Request, caller: Reading, effect_id: str) -> Response:
     """Go on from a point with the recorded answers, or reserve the payload anew.
 
