@@ -16,15 +16,16 @@ from effect_broker.ledger.chain import FIRST_HEAD, event_digest
 from examples.crash_matrix.matrix.cells import Scenario
 from examples.crash_matrix.matrix.checks import (
     broken_by_answers,
+    broken_by_draining,
     broken_by_processes,
     broken_promises,
 )
-from examples.crash_matrix.matrix.evidence import Evidence
+from examples.crash_matrix.matrix.evidence import Evidence, LocalCharge
 from examples.crash_matrix.target.client import Charge, SeenRequest
 
 T0 = datetime(2026, 1, 14, 12, tzinfo=UTC)
 EFFECT = uuid7()
-A, B, C = Scenario.A, Scenario.B, Scenario.C
+A, B, C, T = Scenario.A, Scenario.B, Scenario.C, Scenario.T
 
 
 def at(seconds: float) -> datetime:
@@ -42,6 +43,10 @@ def changed(item: Any, **fields: Any) -> Any:
 def charge(number: int = 1) -> Charge:
     made = at(0.2).isoformat()
     return Charge(f"ch_{number}", "keyed", 1, "EUR", "o", None, "key", made)
+
+
+def local_charge(transaction: str) -> LocalCharge:
+    return LocalCharge(**vars(charge()), transaction=transaction)
 
 
 def post(seconds: float = 0.1, **fields: Any) -> SeenRequest:
@@ -135,7 +140,13 @@ def effect(**fields: Any) -> Any:
     return changed(plain, **fields)
 
 
-RECEIPT = row(receipt_id=1, effect_id=EFFECT, kind="succeeded", external_id="ch_1")
+RECEIPT = row(
+    receipt_id=1,
+    effect_id=EFFECT,
+    kind="succeeded",
+    external_id="ch_1",
+    transaction="700",
+)
 GOOD = Evidence(
     effects=[effect()],
     attempts=[attempt()],
@@ -170,6 +181,7 @@ def test_what_is_well_is_found_well() -> None:
         (A, {"receipts": []}, "0 receipts"),
         (A, {"receipts": [RECEIPT, RECEIPT]}, "2 receipts"),
         (A, {"receipts": [changed(RECEIPT, external_id="ch_9")]}, "does not have"),
+        (T, {"charges": [local_charge("701")]}, "without its receipt"),
         (A, {"effects": [effect(contradictions=1)]}, "contradiction"),
         (A, {"holds": [row(reason="clock")]}, "dispatch was held"),
         (A, {"requests": [post(), post()]}, "2 requests under 1 attempts"),
@@ -242,6 +254,17 @@ def test_a_process_that_breaks_is_named() -> None:
     assert list(broken_by_processes({**well, "broken": 1})) == [
         "broken broke, with exit status 1"
     ]
+
+
+def test_a_charge_with_its_receipt_in_one_transaction_is_found_well() -> None:
+    assert broken_promises(T, replace(GOOD, charges=[local_charge("700")])) == []
+
+
+def test_a_worker_that_does_not_end_in_good_order_is_named() -> None:
+    assert list(broken_by_draining("w", 0, held=0)) == []
+    assert list(broken_by_draining("w", 75, held=1)) == []
+    assert len(list(broken_by_draining("w", 0, held=1))) == 1
+    assert len(list(broken_by_draining("w", 1, held=0))) == 1
 
 
 def test_a_caller_that_is_told_otherwise_is_named() -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from effect_broker.failpoints import Failpoint
 from examples.crash_matrix.matrix.cells import (
+    DATABASE_CUTS,
     Cell,
     Disturbance,
     History,
@@ -22,12 +23,14 @@ from examples.crash_matrix.matrix.cells import (
     full,
     quick,
 )
+from examples.crash_matrix.matrix.checks import LEASE
+from examples.crash_matrix.matrix.evidence import LocalCharge
 from examples.crash_matrix.matrix.outcome import Outcome
 from examples.crash_matrix.matrix.running import Run, run, verdict, write
 from tests.guarantees import guarantee
 
 D, F, H, P = Disturbance, Failpoint, History, Place
-A, B, C = Scenario.A, Scenario.B, Scenario.C
+A, B, C, T = Scenario.A, Scenario.B, Scenario.C, Scenario.T
 
 SEED = 20260114
 
@@ -43,22 +46,33 @@ KILLED = [
         F.BEFORE_RECEIPT_COMMIT,
     )
     for scenario in Scenario
+    if (scenario, point) != (T, P.ANSWER_ON_THE_WAY)
 ]
 KILLED_IN_RECOVERY = [
     Cell(A, F.IN_REDISPATCH, D.KILL_TWICE, H.ANSWER_LOST),
     Cell(B, F.IN_REDISPATCH, D.KILL_TWICE, H.REQUEST_LOST),
     Cell(B, F.IN_PROBE, D.KILL_TWICE, H.REQUEST_LOST),
     Cell(B, F.BETWEEN_PROBE_AND_TRANSITION, D.KILL_TWICE, H.ANSWER_LOST),
+    Cell(T, F.IN_REDISPATCH, D.KILL_TWICE, H.WORKER_KILLED),
     *(Cell(s, F.BEFORE_SWEEP_COMMIT, D.KILL_TWICE, H.WORKER_KILLED) for s in Scenario),
 ]
 PAUSED = [Cell(scenario, F.BEFORE_SOCKET_WRITE, D.PAUSE) for scenario in Scenario]
 LOST = [
     Cell(scenario, P.ANSWER_ON_THE_WAY, D.LOST_ANSWER, form="hold_after_commit")
-    for scenario in Scenario
+    for scenario in (A, B, C)
+]
+DRAINED = [Cell(scenario, F.BEFORE_SOCKET_WRITE, D.TERMINATE) for scenario in Scenario]
+CANCELLED = [
+    *(Cell(scenario, P.ANSWER_ON_THE_WAY, D.TERMINATE) for scenario in (A, B, C)),
+    Cell(T, P.MUTATION, D.TERMINATE),
 ]
 DOUBLED = [
     Cell(scenario, point, disturbance)
-    for scenario, point in ((A, F.AFTER_ATTEMPT_COMMIT), (C, P.ANSWER_ON_THE_WAY))
+    for scenario, point in (
+        (A, F.AFTER_ATTEMPT_COMMIT),
+        (C, P.ANSWER_ON_THE_WAY),
+        (T, F.BEFORE_RECEIPT_COMMIT),
+    )
     for disturbance in (D.DUPLICATES, D.SECOND_WORKER, D.NUDGES)
 ]
 CUT = [
@@ -67,8 +81,19 @@ CUT = [
     Cell(C, P.ATTEMPT_COMMIT, D.DATABASE_CUT_LATE),
     Cell(B, P.RECEIPT_COMMIT, D.DATABASE_CUT_BEFORE),
     Cell(A, P.RECEIPT_COMMIT, D.DATABASE_CUT_AFTER),
+    Cell(T, P.MUTATION, D.DATABASE_CUT_AFTER),
+    *(Cell(T, P.MUTATION_COMMIT, cut) for cut in DATABASE_CUTS),
 ]
-ALL = [*KILLED, *KILLED_IN_RECOVERY, *PAUSED, *LOST, *DOUBLED, *CUT]
+ALL = [
+    *KILLED,
+    *KILLED_IN_RECOVERY,
+    *PAUSED,
+    *LOST,
+    *DRAINED,
+    *CANCELLED,
+    *DOUBLED,
+    *CUT,
+]
 
 Played = Mapping[Cell, Outcome]
 
@@ -125,6 +150,32 @@ def test_recovery_killed_twice_at_one_point_goes_on_from_there(
     assert held(played[cell]) == expected
 
 
+@each(DRAINED)
+def test_a_worker_that_is_told_to_end_lets_what_is_under_way_end(
+    played: Played, cell: Cell
+) -> None:
+    """C19: what fits into the grace is finished and recorded as what it was."""
+    held(played[cell])
+    expected = ["EffectReserved", "AttemptStarted", "ReceiptRecorded"]
+    assert played[cell].evidence.history == expected
+
+
+@guarantee("lost-answer-is-unknown")
+@each(CANCELLED)
+def test_work_cut_short_by_the_end_of_its_worker_is_recorded_as_unknown(
+    played: Played, cell: Cell
+) -> None:
+    """C19: the worker itself says so before it ends, and nobody waits for the lease."""
+    status = held(played[cell])
+    assert status == ("outcome_unknown" if cell.scenario is C else "succeeded")
+    found = played[cell].evidence
+    first = found.attempts[0]
+    assert (first.kind, first.reason, first.late) == ("ambiguous", "cancelled", False)
+    assert first.ended_at < first.started_at + LEASE
+    assert found.history[2] == "OutcomeLost"
+    assert "Failed" not in "".join(found.history)
+
+
 @guarantee("send-deadline-holds", "fenced-answer-is-evidence")
 @each(PAUSED)
 def test_a_worker_that_wakes_after_its_deadline_sends_nothing(
@@ -133,7 +184,8 @@ def test_a_worker_that_wakes_after_its_deadline_sends_nothing(
     status = held(played[cell])
     found = played[cell].evidence
     # Whoever woke sent nothing: what was sent, others sent.
-    assert len(found.posts) == len(found.attempts) - 1
+    if cell.scenario is not T:
+        assert len(found.posts) == len(found.attempts) - 1
     late = next(attempt for attempt in found.attempts if attempt.ordinal == 1)
     assert (late.kind, late.late) in {("not_sent", True), (None, None)}
     if cell.scenario is not C:
@@ -157,15 +209,30 @@ def test_duplicates_second_workers_and_repeated_nudges_send_nothing_more(
 ) -> None:
     held(played[cell])
     if cell.disturbance is not D.NUDGES:
-        assert len(played[cell].evidence.posts) == 1
+        assert len(played[cell].evidence.attempts) == 1
 
 
-@guarantee("confirmed-before-sent", "every-transition-is-a-swap")
+@guarantee(
+    "confirmed-before-sent", "every-transition-is-a-swap", "transactional-exactly-one"
+)
 @each(CUT)
 def test_a_commit_of_unknown_outcome_is_settled_and_not_guessed(
     played: Played, cell: Cell
 ) -> None:
     held(played[cell])
+
+
+@guarantee("transactional-exactly-one")
+@each([cell for cell in ALL if cell.scenario is T])
+def test_a_charge_beside_the_ledger_is_committed_with_its_receipt(
+    played: Played, cell: Cell
+) -> None:
+    found = played[cell].evidence
+    (charge,) = found.charges
+    (receipt,) = found.receipts
+    assert isinstance(charge, LocalCharge)
+    assert charge.transaction == receipt.transaction
+    assert found.requests == []
 
 
 def test_the_full_matrix_plays_every_failpoint_and_every_disturbance() -> None:

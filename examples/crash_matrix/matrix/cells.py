@@ -19,17 +19,20 @@ class Scenario(StrEnum):
     A = "A"
     B = "B"
     C = "C"
+    T = "T"
 
 
 TOOLS: Final = {
     Scenario.A: "matrix.keyed",
     Scenario.B: "matrix.lookup",
     Scenario.C: "matrix.plain",
+    Scenario.T: "matrix.local",
 }
 CLASSES: Final = {
     Scenario.A: "idempotent",
     Scenario.B: "reconcilable",
     Scenario.C: "unsafe",
+    Scenario.T: "transactional",
 }
 
 
@@ -39,7 +42,10 @@ class History(StrEnum):
     FRESH = "fresh"
     ANSWER_LOST = "answer_lost"  # the target committed, the answer did not come
     REQUEST_LOST = "request_lost"  # the request was dropped before anything was done
-    WORKER_KILLED = "worker_killed"  # the target committed, and the worker died
+    WORKER_KILLED = "worker_killed"
+    """The target committed, and the worker died; at T, where no receipt is no commit, it
+    died just before.
+    """
 
 
 class Disturbance(StrEnum):
@@ -48,6 +54,7 @@ class Disturbance(StrEnum):
     KILL = "kill"
     KILL_TWICE = "kill_twice"
     PAUSE = "pause"
+    TERMINATE = "terminate"
     DUPLICATES = "duplicates"
     SECOND_WORKER = "second_worker"
     NUDGES = "nudges"
@@ -74,6 +81,8 @@ class Place(StrEnum):
     SWEEP_COMMIT = "sweep_commit"
     RECONCILIATION_COMMIT = "reconciliation_commit"
     TRANSITION_COMMIT = "transition_commit"
+    MUTATION = "mutation"
+    MUTATION_COMMIT = "mutation_commit"
 
 
 Point = Failpoint | Place
@@ -120,12 +129,23 @@ AGAIN: Final = (
     F.BEFORE_RECEIPT_COMMIT,
     F.AFTER_RECEIPT_COMMIT,
 )
+# At T nothing is on any wire but the database's.
+FIRST_LOCAL: Final = tuple(point for point in FIRST if isinstance(point, Failpoint))
+AGAIN_LOCAL: Final = tuple(point for point in AGAIN if isinstance(point, Failpoint))
 AT_RESERVATION: Final = (D.KILL, D.PAUSE, D.DUPLICATES)
-AT_A_POINT: Final = (D.KILL, D.PAUSE, D.DUPLICATES, D.SECOND_WORKER, D.NUDGES)
+AT_A_POINT: Final = (
+    D.KILL,
+    D.PAUSE,
+    D.TERMINATE,
+    D.DUPLICATES,
+    D.SECOND_WORKER,
+    D.NUDGES,
+)
 IN_RECOVERY: Final = (
     D.KILL,
     D.KILL_TWICE,
     D.PAUSE,
+    D.TERMINATE,
     D.DUPLICATES,
     D.SECOND_WORKER,
     D.NUDGES,
@@ -163,7 +183,8 @@ def quick() -> Sequence[Cell]:
         other = cell.point in _MEETING and cell.disturbance in _MEETINGS
         lost = cell.form in {"drop_after_commit", "hold_after_commit"}
         cut = cell.disturbance in _CUTS and cell.point in _CUT_POINTS
-        if died or asleep or twice or other or lost or cut:
+        told = cell.disturbance is D.TERMINATE and cell.point in _TOLD
+        if died or asleep or twice or other or lost or cut or told:
             kept.append(cell)
     return tuple(kept)
 
@@ -171,46 +192,49 @@ def quick() -> Sequence[Cell]:
 _TWICE: Final = (F.IN_PROBE, F.BETWEEN_PROBE_AND_TRANSITION, F.IN_REDISPATCH)
 _MEETING: Final = (F.AFTER_ATTEMPT_COMMIT, P.ANSWER_ON_THE_WAY)
 _MEETINGS: Final = (D.DUPLICATES, D.SECOND_WORKER, D.NUDGES)
+_TOLD: Final = (P.ANSWER_ON_THE_WAY, F.BEFORE_SOCKET_WRITE, P.MUTATION)
 _CUTS: Final = (D.TARGET_CUT_AFTER, D.DATABASE_CUT_BEFORE, D.DATABASE_CUT_AFTER)
 _CUT_POINTS: Final = (
     P.ANSWER_ON_THE_WAY,
     P.RESERVATION_COMMIT,
     P.ATTEMPT_COMMIT,
     P.RECEIPT_COMMIT,
+    P.MUTATION_COMMIT,
 )
 
 
 def _cells() -> Iterator[Cell]:
-    for scenario in Scenario:
-        yield from _first(scenario)
+    for scenario in (S.A, S.B, S.C):
+        yield from _first(scenario, FIRST)
         yield from _swept(scenario)
         yield from _losses(scenario)
         yield from _database_cuts(scenario)
         if scenario is not S.C:
             yield from _recoveries(scenario)
+    yield from _first(S.T, FIRST_LOCAL)
+    yield from _swept(S.T)
+    yield from _local_cuts()
+    yield from _again(S.T, AGAIN_LOCAL)
 
 
-def _first(scenario: Scenario) -> Iterator[Cell]:
-    for point in (*RESERVING, *FIRST):
+def _first(scenario: Scenario, points: Sequence[Point]) -> Iterator[Cell]:
+    for point in (*RESERVING, *points):
         reserving = point in RESERVING
         for disturbance in AT_RESERVATION if reserving else AT_A_POINT:
             yield Cell(scenario, point, disturbance)
 
 
 def _swept(scenario: Scenario) -> Iterator[Cell]:
-    for disturbance in (D.KILL, D.KILL_TWICE, D.PAUSE, D.SECOND_WORKER):
-        yield Cell(scenario, F.BEFORE_SWEEP_COMMIT, disturbance, H.WORKER_KILLED)
+    after = H.WORKER_KILLED
+    for disturbance in (D.KILL, D.KILL_TWICE, D.PAUSE, D.TERMINATE, D.SECOND_WORKER):
+        yield Cell(scenario, F.BEFORE_SWEEP_COMMIT, disturbance, after)
     # What was swept is swept: nobody comes to this point twice.
-    for disturbance in (D.KILL, D.PAUSE, D.SECOND_WORKER):
-        yield Cell(scenario, F.AFTER_SWEEP_COMMIT, disturbance, H.WORKER_KILLED)
+    for disturbance in (D.KILL, D.PAUSE, D.TERMINATE, D.SECOND_WORKER):
+        yield Cell(scenario, F.AFTER_SWEEP_COMMIT, disturbance, after)
 
 
 def _recoveries(scenario: Scenario) -> Iterator[Cell]:
-    lost = H.ANSWER_LOST if scenario is S.A else H.REQUEST_LOST
-    for point in AGAIN:
-        for disturbance in IN_RECOVERY:
-            if disturbance is not D.KILL_TWICE or point not in _ONCE[scenario]:
-                yield Cell(scenario, point, disturbance, lost)
+    yield from _again(scenario, AGAIN)
     if scenario is S.B:
         for point in PROBING:
             for disturbance in IN_RECOVERY:
@@ -220,9 +244,23 @@ def _recoveries(scenario: Scenario) -> Iterator[Cell]:
             yield Cell(scenario, F.BEFORE_RECEIPT_COMMIT, disturbance, H.ANSWER_LOST)
 
 
+def _again(scenario: Scenario, points: Sequence[Point]) -> Iterator[Cell]:
+    """Play the second attempt, which a recovery has permitted."""
+    for point in points:
+        for disturbance in IN_RECOVERY:
+            if disturbance is not D.KILL_TWICE or point not in _ONCE[scenario]:
+                yield Cell(scenario, point, disturbance, _SENT_AGAIN_AFTER[scenario])
+
+
+_SENT_AGAIN_AFTER: Final = {
+    S.A: H.ANSWER_LOST,
+    S.B: H.REQUEST_LOST,
+    S.T: H.WORKER_KILLED,
+}
 _ONCE: Final = {
     S.A: (F.AFTER_RECEIPT_COMMIT,),
     S.B: (P.ANSWER_ON_THE_WAY, F.AFTER_TARGET_COMMIT, F.AFTER_RECEIPT_COMMIT),
+    S.T: (F.AFTER_TARGET_COMMIT, F.AFTER_RECEIPT_COMMIT),
 }
 """To where nobody comes a second time: the effect is over, or a lookup finds it."""
 
@@ -238,7 +276,7 @@ def _losses(scenario: Scenario) -> Iterator[Cell]:
     if scenario is S.C:
         return
     for form in ("drop_after_commit", "hold_after_commit"):
-        history = H.ANSWER_LOST if scenario is S.A else H.REQUEST_LOST
+        history = _SENT_AGAIN_AFTER[scenario]
         yield Cell(scenario, P.ANSWER_ON_THE_WAY, D.LOST_ANSWER, history, form=form)
     if scenario is S.B:
         for history in (H.ANSWER_LOST, H.REQUEST_LOST, H.WORKER_KILLED):
@@ -254,5 +292,19 @@ def _database_cuts(scenario: Scenario) -> Iterator[Cell]:
         yield Cell(scenario, P.SWEEP_COMMIT, cut, H.WORKER_KILLED)
         if scenario is not S.C:
             yield Cell(scenario, P.RECONCILIATION_COMMIT, cut, H.ANSWER_LOST)
-            lost = H.ANSWER_LOST if scenario is S.A else H.REQUEST_LOST
-            yield Cell(scenario, P.TRANSITION_COMMIT, cut, lost)
+            yield Cell(scenario, P.TRANSITION_COMMIT, cut, _SENT_AGAIN_AFTER[scenario])
+
+
+def _local_cuts() -> Iterator[Cell]:
+    """Cut T's database off, around its one commit of mutation and receipt too."""
+    for cut in DATABASE_CUTS:
+        for point in (P.RESERVATION_COMMIT, P.ATTEMPT_COMMIT):
+            yield Cell(S.T, point, cut)
+        for point in (P.SWEEP_COMMIT, P.RECONCILIATION_COMMIT, P.TRANSITION_COMMIT):
+            yield Cell(S.T, point, cut, H.WORKER_KILLED)
+        yield Cell(S.T, P.MUTATION_COMMIT, cut)
+        yield Cell(S.T, P.MUTATION_COMMIT, cut, H.WORKER_KILLED)
+    for cut in (D.DATABASE_CUT_BEFORE, D.DATABASE_CUT_AFTER):
+        yield Cell(S.T, P.MUTATION, cut)
+    # The statement waits for a lock when its worker is told to end.
+    yield Cell(S.T, P.MUTATION, D.TERMINATE)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.ledger.chain import FIRST_HEAD, event_digest
 from examples.crash_matrix.matrix.cells import Scenario
-from examples.crash_matrix.matrix.evidence import Evidence, instant
+from examples.crash_matrix.matrix.evidence import Evidence, LocalCharge, instant
 from examples.crash_matrix.matrix.times import LEASE_SECONDS, SETTLEMENT_SECONDS
 
 LEASE: Final = timedelta(seconds=LEASE_SECONDS)
@@ -108,6 +108,14 @@ def _every_request_was_permitted(scenario: Scenario, found: Evidence) -> Broken:
             yield f"a request arrived at {at:%H:%M:%S.%f}, which no attempt covers"
 
 
+def _one_transaction(scenario: Scenario, found: Evidence) -> Broken:
+    """T: whoever charged wrote its receipt in that transaction, or charged nothing."""
+    receipts = {receipt.transaction for receipt in found.receipts}
+    for charge in found.charges:
+        if isinstance(charge, LocalCharge) and charge.transaction not in receipts:
+            yield "a charge was committed without its receipt"
+
+
 def _attempts_follow_proof(scenario: Scenario, found: Evidence) -> Broken:
     """The next attempt waits for the last one's ending or lease; where only a lookup can
     speak, also for settlement.
@@ -168,6 +176,7 @@ JUDGES: Final[Sequence[Judge]] = (
     _sent_once_where_nothing_can_be_proved,
     _one_key,
     _every_request_was_permitted,
+    _one_transaction,
     _attempts_follow_proof,
     _chain,
     _nothing_is_stuck,
@@ -179,6 +188,18 @@ def broken_by_processes(statuses: Mapping[str, int | None]) -> Broken:
     for name, status in statuses.items():
         if status not in (None, 0, -9, 75):
             yield f"{name} broke, with exit status {status}"
+
+
+def broken_by_draining(name: str, status: int | None, held: int) -> Broken:
+    """Look at a worker that was told to end: it did, and its attempts are recorded.
+
+    One that its watchdog ended had something left that could not be stopped otherwise. A
+    reconciliation changes nothing, and may be left to its lease.
+    """
+    if status not in (0, 75):
+        yield f"{name} was told to end and ended with {status}"
+    if status == 0 and held:
+        yield f"{name} ended in good order and left {held} attempts to their leases"
 
 
 def broken_by_answers(

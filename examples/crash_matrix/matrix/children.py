@@ -49,6 +49,10 @@ class Child:
         """Make it stand still, wherever it is."""
         self._signal(signal.SIGSTOP)
 
+    def terminate(self) -> None:
+        """Tell it to end; one that is stopped hears it when it goes on."""
+        self._signal(signal.SIGTERM)
+
     def go_on(self) -> None:
         """Let it go on from where it stands."""
         self._changed.clear()

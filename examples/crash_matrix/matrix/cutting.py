@@ -14,8 +14,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-READY = b"Z\x00\x00\x00\x05I"
-"""PostgreSQL's word that the implicit transaction of a call is over."""
+READY = b"Z\x00\x00\x00\x05"
+"""How PostgreSQL's word begins that a call is over; a byte about the transaction
+follows.
+"""
 
 LATE_SECONDS = 0.6
 """How long a call lingers on the wire after its caller was cut off."""
@@ -51,6 +53,7 @@ class Proxy:
     """Forwards to a server on this machine, but for the breach that is ordered."""
 
     port_behind: int
+    is_database: bool = False
     port: int = 0
     cuts: int = 0
     _breach: Breach | None = None
@@ -69,7 +72,8 @@ class Proxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            with suppress(OSError, asyncio.IncompleteReadError):
+            # Cancelled is who still converses when the proxy is closed.
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._converse(reader, writer)
         finally:
             _reset(writer)
@@ -120,12 +124,17 @@ class Proxy:
         rest = asyncio.create_task(_pump(reader, forth, close=False))
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                answer = await _answer(back, is_database=b"effect_broker." in data)
+                answer = await self._answer(back)
         finally:
             await _end(rest)
         if cut is Cut.HALF:
-            writer.write(answer.removesuffix(READY))
+            writer.write(answer[: -len(READY) - 1])
             await writer.drain()
+
+    async def _answer(self, back: asyncio.StreamReader) -> bytes:
+        if not self.is_database:
+            return await back.read(CHUNK)
+        return await back.readuntil(READY) + await back.readexactly(1)
 
     def _cut_at(self, data: bytes) -> Cut | None:
         breach = self._breach
@@ -134,10 +143,6 @@ class Proxy:
         place, self._seen = self._seen, self._seen + 1
         is_there = breach.skip <= place < breach.skip + breach.times
         return breach.cut if is_there else None
-
-
-async def _answer(back: asyncio.StreamReader, *, is_database: bool) -> bytes:
-    return await (back.readuntil(READY) if is_database else back.read(CHUNK))
 
 
 async def _pump(
@@ -167,9 +172,9 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def proxy_before(port: int) -> AsyncIterator[Proxy]:
+async def proxy_before(port: int, *, is_database: bool = False) -> AsyncIterator[Proxy]:
     """Run a proxy before a port of this machine, on a port of its own."""
-    proxy = Proxy(port)
+    proxy = Proxy(port, is_database)
     listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=CHUNK * 4)
     proxy.port = listening.sockets[0].getsockname()[1]
     try:

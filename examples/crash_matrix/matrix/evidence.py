@@ -35,10 +35,24 @@ EVENTS = """
     FROM effect_broker.effect_events ORDER BY effect_id, sequence
 """
 RECEIPTS = """
-    SELECT receipt_id, effect_id, kind::text AS kind, source, external_id, created_at
+    SELECT receipt_id, effect_id, kind::text AS kind, source, external_id, created_at,
+        xmin::text AS transaction
     FROM effect_broker.effect_receipts
 """
+LOCAL_CHARGES = """
+    SELECT id::text AS id, 'local' AS world, amount, currency, order_name AS order,
+        NULL AS reference, downstream_key AS key, made_at::text AS created_at,
+        xmin::text AS transaction
+    FROM public.charges WHERE order_name = %(order)s ORDER BY id
+"""
 HELD = "SELECT reason FROM effect_broker.ledger_control WHERE dispatch_held"
+
+
+@dataclass(frozen=True)
+class LocalCharge(Charge):
+    """A row of the business table that stands in the ledger's own database."""
+
+    transaction: str
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,7 @@ class Evidence:
     receipts: Sequence[Any] = ()
     holds: Sequence[Any] = ()
     charges: Sequence[Charge] = ()
+    """At T these are rows beside the ledger's, and know their transaction."""
     requests: Sequence[SeenRequest] = ()
 
     @property
@@ -83,6 +98,8 @@ async def read_evidence(url: str, target: DemoTarget, order: str) -> Evidence:
             await (await reading.execute(statement.encode())).fetchall()
             for statement in (EFFECTS, ATTEMPTS, EVENTS, RECEIPTS, HELD)
         ]
+        local = await reading.execute(LOCAL_CHARGES.encode(), {"order": order})
+        charges += [LocalCharge(*row) for row in await local.fetchall()]
     effects, attempts, events, receipts, holds = found
     return Evidence(effects, attempts, events, receipts, holds, charges, requests)
 

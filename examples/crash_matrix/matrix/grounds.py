@@ -30,6 +30,19 @@ from examples.crash_matrix.matrix.process import TENANT
 from examples.crash_matrix.target.client import DemoTarget, run_target
 
 TEMPLATE = "template"
+ROLE = "effect_broker_app"
+BUSINESS_TABLE = """
+    CREATE TABLE public.charges (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        order_name text NOT NULL,
+        amount integer NOT NULL,
+        currency text NOT NULL,
+        downstream_key text NOT NULL,
+        made_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+    GRANT INSERT, SELECT ON public.charges TO effect_broker_app
+"""
+"""The transactional target: a table of the application, beside the ledger."""
 CONTRACTS = Path(__file__).parent / "contracts.toml"
 # Processes are killed here, never the power: what the kernel holds is durable enough.
 SERVER_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
@@ -59,6 +72,8 @@ class Grounds:
     target: DemoTarget
     nursery: Nursery
     folder: Path
+    application: str
+    """User and password of the processes' role, as in a URL."""
 
     @property
     def target_port(self) -> int:
@@ -103,6 +118,41 @@ class Server:
             drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(mine)
             await self._administer(drop)
 
+    @asynccontextmanager
+    async def application(self) -> AsyncIterator[str]:
+        """Make a login with the rights and the settings of the application's role, and
+        drop it at the end; yield user and password as in a URL.
+        """
+        name, password = self._mine("app"), secrets.token_hex(8)
+        role = sql.Identifier(name)
+        make = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} IN ROLE {}").format(
+            role, sql.Literal(password), sql.Identifier(ROLE)
+        )
+        await self._administer(make)
+        try:
+            for setting in await self._settings():
+                parameter, _, value = setting.partition("=")
+                alike = sql.SQL("ALTER ROLE {} SET {} = {}").format(
+                    role, sql.Identifier(parameter), sql.Literal(value)
+                )
+                await self._administer(alike)
+            yield f"{name}:{password}"
+        finally:
+            await self._administer(sql.SQL("DROP ROLE {}").format(role))
+
+    async def _settings(self) -> list[str]:
+        """Return the settings of the application's role: a member does not inherit
+        them.
+        """
+        async with await psycopg.AsyncConnection.connect(self.url) as connection:
+            found = await connection.execute(
+                "SELECT unnest(s.setconfig) FROM pg_db_role_setting s"
+                " JOIN pg_roles r ON r.oid = s.setrole"
+                " WHERE r.rolname = %s AND s.setdatabase = 0",
+                [ROLE],
+            )
+            return [setting for (setting,) in await found.fetchall()]
+
     def _mine(self, name: str) -> str:
         return f"{self.prefix}_{name}"
 
@@ -137,7 +187,8 @@ async def grounds(
         log = folder / "nursery.log"
         nursery = await stack.enter_async_context(Nursery.open(log, mutant))
         await _prepare(await stack.enter_async_context(server.database(TEMPLATE)))
-        yield Grounds(server, target, nursery, folder)
+        application = await stack.enter_async_context(server.application())
+        yield Grounds(server, target, nursery, folder, application)
 
 
 def _port(url: str) -> int:
@@ -161,8 +212,12 @@ def _upgrade(url: str) -> None:
 
 
 async def _prepare(url: str) -> None:
-    """Bring the template to the schema, with the tenant and the contracts in it."""
+    """Bring the template to the schema, with the tenant, the contracts and the business
+    table in it.
+    """
     await asyncio.to_thread(_upgrade, url)
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await connection.execute(BUSINESS_TABLE)
     settings = Settings(database_url=url, keyring=KEYRING)
     core = Core(settings, NullMeter())
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from effect_broker.domain.status import EffectStatus
 from effect_broker.failpoints import Failpoint
-from examples.crash_matrix.matrix.cells import History
+from examples.crash_matrix.matrix.cells import History, Scenario
 from examples.crash_matrix.matrix.times import MARGIN_SECONDS
 from examples.crash_matrix.matrix.world import NotPlayed, World
 
@@ -28,9 +28,11 @@ async def bring_about(world: World) -> None:
 
 
 async def _first_worker_dies(world: World) -> None:
-    child = await world.start("dispatcher", at=Failpoint.AFTER_TARGET_COMMIT)
+    local = world.cell.scenario is Scenario.T
+    point = Failpoint.BEFORE_RECEIPT_COMMIT if local else Failpoint.AFTER_TARGET_COMMIT
+    child = await world.start("dispatcher", at=point)
     await world.wait_for(child.ended(), "the first worker dies")
-    world.say(f"{child.name} was killed with the answer in its hands")
+    world.say(f"{child.name} was killed at {point}")
 
 
 async def _first_answer_is_lost(world: World, fault: str) -> None:

@@ -28,17 +28,18 @@ UNPROVED = """
             SELECT FROM effect_broker.effect_events v
             WHERE v.effect_id = a.effect_id AND v.at > coalesce(n.ended_at, a.started_at)
                 AND v.type = 'RedispatchPermitted'
-                AND v.metadata::json ->> 'reason' LIKE 'absent%%'
+                AND v.metadata::json ->> 'reason' IN
+                    ('absent_after_settlement', 'no_receipt_under_the_row_lock')
         )
 """
 
 
-async def watch(world: World, broken: list[str]) -> None:
-    """Look until cancelled; what ought to be listed and is not goes into `broken`.
+async def watch(world: World) -> None:
+    """Look until cancelled; what ought to be listed and is not is a broken promise.
 
     An effect ought to be listed, by its tenant's list and by the gauge, from a lease and
     a sweep after an attempt that nobody has proved, until it is over or a conclusive
-    lookup has found nothing.
+    lookup has found nothing; at T the ledger itself is looked up.
     """
     async with await psycopg.AsyncConnection.connect(
         world.url, autocommit=True
@@ -51,7 +52,7 @@ async def watch(world: World, broken: list[str]) -> None:
                 missing = {*before} & {*await _unproved(reading)} - listed
                 for effect_id in missing:
                     status = before[effect_id]
-                    broken.append(f"{status}, unproved and not listed as unknown")
+                    world.broken.append(f"{status}, unproved and not listed as unknown")
             await asyncio.sleep(LOOK_SECONDS)
 
 

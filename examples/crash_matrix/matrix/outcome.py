@@ -58,9 +58,8 @@ async def play(grounds: Grounds, cell: Cell, number: int, seed: int) -> Outcome:
     """Play one cell and judge it."""
     started = time.monotonic()
     unplayed: str | None = None
-    broken: list[str] = []
     async with open_world(grounds, cell, number) as world:
-        watching = asyncio.create_task(watch(world, broken))
+        watching = asyncio.create_task(watch(world))
         try:
             await Player(world, random.Random(f"{seed}:{cell.name}")).play()  # noqa: S311
         except NOT_PLAYED as reason:
@@ -70,7 +69,7 @@ async def play(grounds: Grounds, cell: Cell, number: int, seed: int) -> Outcome:
             await asyncio.wait([watching])
         if not watching.cancelled() and (error := watching.exception()):
             unplayed = unplayed or f"the list could not be watched: {error}"
-        broken += await _judged_after(world)
+        broken = [*world.broken, *await _judged_after(world)]
         found = await read_evidence(world.url, grounds.target, world.order.order)
         broken += broken_promises(cell.scenario, found)
         story = _story(world, found)

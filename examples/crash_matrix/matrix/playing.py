@@ -8,7 +8,8 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from examples.crash_matrix.matrix.cells import (
     Place,
     Scenario,
 )
+from examples.crash_matrix.matrix.checks import broken_by_draining
 from examples.crash_matrix.matrix.children import Child
 from examples.crash_matrix.matrix.cutting import Breach, Cut
 from examples.crash_matrix.matrix.histories import bring_about
@@ -45,15 +47,18 @@ CUTS: Final[Mapping[Disturbance, Cut]] = {
     Disturbance.TARGET_CUT_BEFORE: Cut.BEFORE,
     Disturbance.TARGET_CUT_AFTER: Cut.AFTER,
 }
-STEPS: Final[Mapping[Place, str]] = {
-    Place.RESERVATION_COMMIT: "reserve",
-    Place.ATTEMPT_COMMIT: "claim",
-    Place.RECEIPT_COMMIT: "finish",
-    Place.LOSS_COMMIT: "defer",
-    Place.SWEEP_COMMIT: "expire_leases",
-    Place.RECONCILIATION_COMMIT: "claim_reconciliation",
-    Place.TRANSITION_COMMIT: "defer",
+MARKERS: Final[Mapping[Place, bytes]] = {
+    Place.RESERVATION_COMMIT: b"effect_broker.reserve(",
+    Place.ATTEMPT_COMMIT: b"effect_broker.claim(",
+    Place.RECEIPT_COMMIT: b"effect_broker.finish(",
+    Place.LOSS_COMMIT: b"effect_broker.defer(",
+    Place.SWEEP_COMMIT: b"effect_broker.expire_leases(",
+    Place.RECONCILIATION_COMMIT: b"effect_broker.claim_reconciliation(",
+    Place.TRANSITION_COMMIT: b"effect_broker.defer(",
+    Place.MUTATION: b"INSERT INTO charges",
+    Place.MUTATION_COMMIT: b"COMMIT\x00",
 }
+"""How the proxy knows the call of a step, once it is on the wire."""
 HOLDS: Final[Mapping[Place, tuple[str, str]]] = {
     Place.REQUEST_ON_THE_WAY: ("hold_before_commit", "post"),
     Place.ANSWER_ON_THE_WAY: ("hold_after_commit", "post"),
@@ -93,6 +98,7 @@ class Player:
             Disturbance.KILL: self._kill,
             Disturbance.KILL_TWICE: self._kill_twice,
             Disturbance.PAUSE: self._pause,
+            Disturbance.TERMINATE: self._terminate,
             Disturbance.DUPLICATES: self._duplicates,
             Disturbance.SECOND_WORKER: self._second_worker,
             Disturbance.NUDGES: self._nudges,
@@ -128,6 +134,23 @@ class Player:
         world.say(f"SIGCONT {paused.name}")
         paused.go_on()
         await self._comes_to_an_end(paused)
+
+    async def _terminate(self) -> None:
+        """C19: a worker is told to end, with its work under way."""
+        place, world = self.world.cell.point, self.world
+        if isinstance(place, Place):
+            async with self._busy_at(place) as child:
+                child.terminate()
+                await world.wait_for(child.ended(), f"{child.name} ends")
+        else:
+            child = await self._brought_to_the_point(Act.STOP)
+            child.terminate()
+            child.go_on()
+            await world.wait_for(child.ended(), f"{child.name} ends")
+        world.say(f"SIGTERM {child.name}: it has ended with {child.status}")
+        held = await world.attempts_held()
+        world.broken += broken_by_draining(child.name, child.status, held)
+        await self._heal()
 
     async def _duplicates(self) -> None:
         stopped = await self._brought_to_the_point(Act.STOP)
@@ -175,10 +198,9 @@ class Player:
     async def _database_cut(self) -> None:
         cell, world = self.world.cell, self.world
         assert isinstance(cell.point, Place)
-        step = STEPS[cell.point]
+        marker = MARKERS[cell.point]
         if cell.form:
             await world.fault(cell.form, "post")
-        marker = f"effect_broker.{step}(".encode()
         world.database.order(Breach(CUTS[cell.disturbance], marker))
         if cell.point is Place.RESERVATION_COMMIT:
             child = await world.submit(through_proxy=True)
@@ -186,6 +208,7 @@ class Player:
             world.say(f"answered: {_told(world.answers_of(child))}")
         else:
             self._worker = await world.start("worker", through_proxy=True)
+        step = marker.decode().rstrip("(\0")
         await world.wait_until(lambda: world.database.cuts > 0, f"{step} is cut off")
         world.say(f"the database was cut off at {step}, {CUTS[cell.disturbance]}")
         await self._heal()
@@ -213,6 +236,20 @@ class Player:
 
     async def _held_at_target(self, place: Place, act: Act) -> Child:
         """Let the target hold what is on its way, disturb whoever waits, and let go."""
+        async with self._busy_at(place) as child:
+            if act is Act.KILL:
+                child.kill()
+            else:
+                child.stop()
+            await child.stopped_or_ended()
+        return child
+
+    def _busy_at(self, place: Place) -> AbstractAsyncContextManager[Child]:
+        """Yield a worker that waits for its target, which answers after the block."""
+        return self._locked_out() if place is Place.MUTATION else self._waiting(place)
+
+    @asynccontextmanager
+    async def _waiting(self, place: Place) -> AsyncIterator[Child]:
         world, target = self.world, self.world.grounds.target
         order = world.order.order
         await world.fault(*HOLDS[place])
@@ -223,13 +260,15 @@ class Player:
             )
         except TimeoutError as error:
             raise NotPlayed(str(error)) from None
-        if act is Act.KILL:
-            child.kill()
-        else:
-            child.stop()
-        await child.stopped_or_ended()
+        yield child
         await world.at_target(target.release, order)
-        return child
+
+    @asynccontextmanager
+    async def _locked_out(self) -> AsyncIterator[Child]:
+        async with self.world.business_table_locked() as is_waited_for:
+            child = await self.world.start("worker")
+            await self.world.until(is_waited_for, "the mutation waits for a lock")
+            yield child
 
     async def _heal(self) -> None:
         """See to it that the caller asks again and that a worker runs."""

@@ -9,9 +9,11 @@ import argparse
 import asyncio
 import json
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +24,7 @@ from effect_broker.settings import Settings
 from effect_broker.telemetry import NullMeter
 from effect_broker.wiring.core import Core
 from effect_broker.wiring.workers import Workers
+from examples.crash_matrix.matrix.times import GRACE_SECONDS
 
 TENANT = "matrix"
 CONNECTIONS = 4
@@ -80,14 +83,35 @@ async def _run(given: argparse.Namespace) -> None:
 
 
 async def _work(steps: Sequence[Pass], passes: Path) -> None:
-    """Make passes for ever, and say how many."""
+    """Make passes until SIGTERM, and say how many.
+
+    From then on nothing is begun; what is under way may end within the grace, and is
+    cancelled then.
+    """
+    ending = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
+    working = asyncio.create_task(_passes(steps, passes, ending))
+    told = asyncio.create_task(ending.wait())
+    await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    await asyncio.wait([working], timeout=GRACE_SECONDS)
+    working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
+
+
+async def _passes(steps: Sequence[Pass], passes: Path, ending: asyncio.Event) -> None:
     count = 0
-    while True:
+    while not ending.is_set():
         for step in steps:
+            if ending.is_set():
+                return
             await _step(step)
         count += 1
         passes.write_text(str(count))  # noqa: ASYNC240 - a few bytes
-        await asyncio.sleep(PASS_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PASS_SECONDS):
+                await ending.wait()
 
 
 async def _step(step: Pass) -> None:

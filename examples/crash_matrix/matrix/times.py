@@ -6,3 +6,5 @@ ATTEMPT_SECONDS: Final = 1.5
 LEASE_SECONDS: Final = 2.5
 SETTLEMENT_SECONDS: Final = 1.0
 MARGIN_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 0.7
+"""How long a process that is told to end lets its work go on: less than an attempt."""

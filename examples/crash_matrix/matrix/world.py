@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import psycopg
+
 from effect_broker.failpoints import Act, Failpoint, notes_of
 from effect_broker.ports import Snapshot
 from effect_broker.settings import Settings
@@ -52,6 +54,8 @@ class World:
     story: list[tuple[float, str]] = field(default_factory=list)
     children: list[Child] = field(default_factory=list)
     effect_ids: set[str] = field(default_factory=set)
+    broken: list[str] = field(default_factory=list)
+    """Promises that were seen broken while the cell was played."""
 
     def say(self, text: str) -> None:
         """Put a line into the story."""
@@ -69,9 +73,7 @@ class World:
         number = len(self.children)
         name = f"{role}-{number}"
         environment = {
-            "EFFECT_BROKER_DATABASE_URL": self._through(self.url)
-            if through_proxy
-            else self.url,
+            "EFFECT_BROKER_DATABASE_URL": self._database_url(through_proxy),
             "EFFECT_BROKER_KEYRING": KEYRING,
             "EFFECT_BROKER_SECRET__DEMO__BASE_URL": (
                 f"http://127.0.0.1:{self.network.port}"
@@ -138,6 +140,29 @@ class World:
             return None
         self.effect_ids.add(str(found.intent.effect_id))
         return await self.core.ledger.get(self.tenant_id, found.intent.effect_id)
+
+    async def attempts_held(self) -> int:
+        """Count the claims to send that stand, lapsed ones included."""
+        async with await psycopg.AsyncConnection.connect(self.url) as reading:
+            found = await reading.execute(
+                "SELECT FROM effect_broker.effect_work WHERE status = 'dispatching'"
+            )
+            return found.rowcount
+
+    @asynccontextmanager
+    async def business_table_locked(self) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+        """Lock T's table for the block; what is yielded says whether somebody waits."""
+        async with await psycopg.AsyncConnection.connect(self.url) as locking:
+            await locking.execute("LOCK TABLE public.charges")
+
+            async def is_waited_for() -> bool:
+                found = await locking.execute(
+                    "SELECT FROM pg_locks WHERE relation = 'public.charges'::regclass"
+                    " AND NOT granted"
+                )
+                return found.rowcount > 0
+
+            yield is_waited_for
 
     def reached(self, child: Child) -> list[str]:
         """Return the lines of the failpoints that a process has come to."""
@@ -216,10 +241,11 @@ class World:
         """Ask the target's control surface, beside the loop."""
         return await asyncio.to_thread(call, *given, **named)
 
-    def _through(self, url: str) -> str:
-        parts = urlsplit(url)
-        credentials = parts.netloc.rpartition("@")[0]
-        place = f"{credentials}@127.0.0.1:{self.database.port}"
+    def _database_url(self, through_proxy: bool) -> str:
+        """Return what the processes get: the application's role, as in a deployment."""
+        parts = urlsplit(self.url)
+        port = self.database.port if through_proxy else parts.port
+        place = f"{self.grounds.application}@127.0.0.1:{port}"
         return parts._replace(netloc=place).geturl()
 
     def _passes(self, name: str) -> Path:
@@ -249,7 +275,9 @@ async def open_world(grounds: Grounds, cell: Cell, number: int) -> AsyncIterator
             folder=folder,
             url=url,
             core=core,
-            database=await stack.enter_async_context(proxy_before(grounds.server.port)),
+            database=await stack.enter_async_context(
+                proxy_before(grounds.server.port, is_database=True)
+            ),
             network=await stack.enter_async_context(proxy_before(grounds.target_port)),
             tenant_id=tenant.tenant_id,
         )

@@ -21,7 +21,7 @@ from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.ids import uuid7
 from effect_broker.ledger.retention import PostgresRetention
 from effect_broker.ledger.transacting import PostgresTransactor
-from effect_broker.ports import SecretSource
+from effect_broker.ports import SecretSource, Transactor
 from effect_broker.secrets import CachedSecrets
 from effect_broker.watchdog import ThreadWatchdog
 from effect_broker.wiring.core import Core
@@ -67,7 +67,7 @@ class Workers:
                 self.adapters,
                 core.cipher,
                 self._watchdog,
-                PostgresTransactor(core.connections),
+                self._transactor,
             ),
             settler=Settler(
                 cipher=core.cipher,
@@ -131,6 +131,15 @@ class Workers:
         await self.sweeper.run_once()
         await self.core.measure_unknown()
         await self._upkeep.run_if_due()
+
+    @cached_property
+    def _transactor(self) -> Transactor:
+        found = PostgresTransactor(self.core.connections)
+        if self.core.failpoints is None:
+            return found
+        from effect_broker.failpoints.transacting import FailpointTransactor
+
+        return FailpointTransactor(found, self.core.failpoints)
 
     @cached_property
     def _upkeep(self) -> Upkeep:
