@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.telemetry import TelemetryConfig
 from starlette.responses import Response
 
 from effect_broker.surfaces import openapi
@@ -16,6 +19,15 @@ from effect_broker.surfaces.http_writing import writing
 
 process = APIRouter()
 
+_NO_TELEMETRY: Final[TelemetryConfig] = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+"""The framework's own spans and logs would hold queries, inputs and exceptions' texts."""
+
 
 def create_app(parts: HttpParts) -> FastAPI:
     """Build the application; it opens nothing and starts nothing."""
@@ -26,6 +38,7 @@ def create_app(parts: HttpParts) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.parts = parts
