@@ -617,7 +617,10 @@ BEGIN
         ON CONFLICT (slug) DO NOTHING
         RETURNING * INTO stored;
         created := FOUND;
-        EXIT WHEN FOUND;
+        IF created THEN
+            PERFORM declare_key('hmac', p_hmac_key_id);
+            EXIT;
+        END IF;
         SELECT * INTO stored FROM tenants t WHERE t.slug = p_slug;
         EXIT WHEN FOUND;
     END LOOP;
@@ -639,6 +642,13 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.decided_version(p_tenant_id uuid, p_effect_id uuid, p_decision_id text) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.declare_key(p_kind text, p_key_id text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+    INSERT INTO ledger_keys (kind, key_id) VALUES (p_kind, p_key_id) ON CONFLICT DO NOTHING
+$$;
+ALTER FUNCTION effect_broker.declare_key(p_kind text, p_key_id text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) RETURNS SETOF effect_broker.step_row
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -968,6 +978,12 @@ CREATE FUNCTION effect_broker.first_head() RETURNS bytea
     SELECT '\x0000000000000000000000000000000000000000000000000000000000000000'::bytea
 $$;
 ALTER FUNCTION effect_broker.first_head() OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.first_id_at(p_at timestamp with time zone) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM p_at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+ALTER FUNCTION effect_broker.first_id_at(p_at timestamp with time zone) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.forget_fences(p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -1512,8 +1528,7 @@ ALTER FUNCTION effect_broker.milliseconds(p_ms bigint) OWNER TO effect_broker_ow
 CREATE FUNCTION effect_broker.month_start(p_month date) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
-    SELECT (lpad(to_hex((extract(epoch FROM date_trunc('month', p_month::timestamp)) * 1000)::bigint), 12, '0')
-        || repeat('0', 20))::uuid
+    SELECT effect_broker.first_id_at(date_trunc('month', p_month::timestamp) AT TIME ZONE 'UTC')
 $$;
 ALTER FUNCTION effect_broker.month_start(p_month date) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.obstacle_row(p_obstacle text) RETURNS effect_broker.claim_row
@@ -1676,7 +1691,9 @@ BEGIN
     FROM (
         SELECT r.effect_id, r.created_at
         FROM effect_receipts r
+        -- An effect is not older than its id says, but for a caller's clock that is wrong by less than a day.
         WHERE r.effect_id > coalesce(p_after, '00000000-0000-0000-0000-000000000000')
+            AND r.effect_id < first_id_at(v_before + interval '1 day')
         ORDER BY r.effect_id
         LIMIT p_limit
     ) o;
@@ -1824,37 +1841,48 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_ms bigint) OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row, p_ciphertext bytea, p_data_key_id text) RETURNS boolean
+CREATE FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row[], p_ciphertexts bytea[], p_data_key_id text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
     AS $$
 DECLARE
+    v_old sealed_row;
+    v_new bytea;
     v_done bigint;
+    v_resealed bigint := 0;
 BEGIN
-    CASE p_old.place
-        WHEN 'arguments' THEN
-            UPDATE effect_intents SET arguments_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE tenant_id = p_old.tenant_id AND effect_id = p_old.effect_id
-                AND arguments_ciphertext = p_old.ciphertext;
-        WHEN 'receipt' THEN
-            UPDATE effect_receipts SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND result_ciphertext = p_old.ciphertext;
-        WHEN 'ending' THEN
-            UPDATE effect_attempt_endings SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND ordinal = p_old.detail::integer
-                AND result_ciphertext = p_old.ciphertext;
-        WHEN 'resolution' THEN
-            UPDATE effect_resolutions SET sealed = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND decision_id = p_old.detail AND sealed = p_old.ciphertext;
-        WHEN 'compensation' THEN
-            UPDATE effect_compensations SET reason_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND reason_ciphertext = p_old.ciphertext;
-    END CASE;
-    GET DIAGNOSTICS v_done = ROW_COUNT;
-    RETURN v_done = 1;
+    FOR n IN 1 .. coalesce(cardinality(p_old), 0) LOOP
+        v_old := p_old[n];
+        v_new := p_ciphertexts[n];
+        CASE v_old.place
+            WHEN 'arguments' THEN
+                UPDATE effect_intents SET arguments_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE tenant_id = v_old.tenant_id AND effect_id = v_old.effect_id
+                    AND arguments_ciphertext = v_old.ciphertext;
+            WHEN 'receipt' THEN
+                UPDATE effect_receipts SET result_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND result_ciphertext = v_old.ciphertext;
+            WHEN 'ending' THEN
+                UPDATE effect_attempt_endings SET result_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND ordinal = v_old.detail::integer
+                    AND result_ciphertext = v_old.ciphertext;
+            WHEN 'resolution' THEN
+                UPDATE effect_resolutions SET sealed = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND decision_id = v_old.detail AND sealed = v_old.ciphertext;
+            WHEN 'compensation' THEN
+                UPDATE effect_compensations SET reason_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND reason_ciphertext = v_old.ciphertext;
+            WHEN 'callback' THEN
+                UPDATE effect_callbacks SET sealed = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND callback_id = v_old.detail::uuid AND sealed = v_old.ciphertext;
+        END CASE;
+        GET DIAGNOSTICS v_done = ROW_COUNT;
+        v_resealed := v_resealed + v_done;
+    END LOOP;
+    RETURN v_resealed;
 END
 $$;
-ALTER FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row, p_ciphertext bytea, p_data_key_id text) OWNER TO effect_broker_owner;
+ALTER FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row[], p_ciphertexts bytea[], p_data_key_id text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[]) RETURNS SETOF effect_broker.reserved_row
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -1987,6 +2015,13 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.resolve_finish(p_step effect_broker.finishing, p_decision effect_broker.decision) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.retire_keys(p_kind text, p_keep text[]) RETURNS SETOF text
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+    DELETE FROM ledger_keys k WHERE k.kind = p_kind AND k.key_id <> ALL (p_keep) RETURNING k.key_id
+$$;
+ALTER FUNCTION effect_broker.retire_keys(p_kind text, p_keep text[]) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.revoke_api_key(p_key_id text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -2061,6 +2096,14 @@ BEGIN
             FROM effect_compensations c
             WHERE c.effect_id > v_effect AND c.data_key_id <> p_data_key_id
             ORDER BY c.effect_id LIMIT p_limit;
+        WHEN 'callback' THEN
+            RETURN QUERY
+            SELECT p_place, c.effect_id, c.callback_id::text, c.tenant_id, c.sealed, c.data_key_id::varchar
+            FROM effect_callbacks c
+            WHERE (c.effect_id, c.callback_id)
+                    > (v_effect, coalesce(p_after.detail, '00000000-0000-0000-0000-000000000000')::uuid)
+                AND c.data_key_id <> p_data_key_id
+            ORDER BY c.effect_id, c.callback_id LIMIT p_limit;
     END CASE;
 END
 $$;
@@ -2088,6 +2131,17 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.set_tenant_disabled(p_tenant_id uuid, p_disabled boolean) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM declare_key('hmac', p_hmac_key_id);
+    UPDATE tenants SET hmac_key_id = p_hmac_key_id WHERE tenant_id = p_tenant_id;
+    RETURN FOUND;
+END
+$$;
+ALTER FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.standing
     LANGUAGE sql STABLE ROWS 1
     AS $$
@@ -2628,6 +2682,14 @@ CREATE TABLE effect_broker.ledger_control (
     CONSTRAINT ledger_control_singleton_check CHECK (singleton)
 );
 ALTER TABLE effect_broker.ledger_control OWNER TO effect_broker_owner;
+CREATE TABLE effect_broker.ledger_keys (
+    kind text NOT NULL,
+    key_id text NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT ledger_keys_key_id_check CHECK (((length(key_id) >= 1) AND (length(key_id) <= 64))),
+    CONSTRAINT ledger_keys_kind_check CHECK ((kind = ANY (ARRAY['data'::text, 'hmac'::text])))
+);
+ALTER TABLE effect_broker.ledger_keys OWNER TO effect_broker_owner;
 CREATE TABLE effect_broker.schema_revision (
     version_num character varying(32) NOT NULL
 );
@@ -2687,6 +2749,8 @@ ALTER TABLE ONLY effect_broker.effect_work
     ADD CONSTRAINT effect_work_pkey PRIMARY KEY (effect_id);
 ALTER TABLE ONLY effect_broker.ledger_control
     ADD CONSTRAINT ledger_control_pkey PRIMARY KEY (singleton);
+ALTER TABLE ONLY effect_broker.ledger_keys
+    ADD CONSTRAINT ledger_keys_pkey PRIMARY KEY (kind, key_id);
 ALTER TABLE ONLY effect_broker.schema_revision
     ADD CONSTRAINT schema_revision_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY effect_broker.tenants
@@ -2772,6 +2836,8 @@ GRANT SELECT ON TABLE effect_broker.tenants TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.create_tenant(p_tenant_id uuid, p_slug text, p_name text, p_hmac_key_id text, OUT stored effect_broker.tenants, OUT created boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.create_tenant(p_tenant_id uuid, p_slug text, p_name text, p_hmac_key_id text, OUT stored effect_broker.tenants, OUT created boolean) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.decided_version(p_tenant_id uuid, p_effect_id uuid, p_decision_id text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.declare_key(p_kind text, p_key_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.declare_key(p_kind text, p_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.defer(p_steps effect_broker.deferral[]) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.deny_against_proof() FROM PUBLIC;
@@ -2791,6 +2857,8 @@ REVOKE ALL ON FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) F
 GRANT ALL ON FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.first_head() FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.first_head() TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.first_id_at(p_at timestamp with time zone) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.first_id_at(p_at timestamp with time zone) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.forget_fences(p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.forget_fences(p_limit integer) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.framed(p_bytes bytea) FROM PUBLIC;
@@ -2824,7 +2892,9 @@ REVOKE ALL ON FUNCTION effect_broker.lost_step(p_effect_id uuid, p_tenant_id uui
 REVOKE ALL ON FUNCTION effect_broker.make_partitions(p_months_ahead integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.make_partitions(p_months_ahead integer) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.milliseconds(p_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.milliseconds(p_ms bigint) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.month_start(p_month date) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.month_start(p_month date) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.obstacle_row(p_obstacle text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) TO effect_broker_app;
@@ -2842,7 +2912,7 @@ REVOKE ALL ON FUNCTION effect_broker.release_dispatch(p_actor text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.release_dispatch(p_actor text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.renew(p_token uuid, p_effect_ids uuid[], p_lease_ms bigint) TO effect_broker_app;
-REVOKE ALL ON FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row, p_ciphertext bytea, p_data_key_id text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.reseal(p_old effect_broker.sealed_row[], p_ciphertexts bytea[], p_data_key_id text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.reserve(p_intents effect_broker.new_intent[]) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.reserve_leased(p_intent effect_broker.new_intent, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint) FROM PUBLIC;
@@ -2851,6 +2921,7 @@ REVOKE ALL ON FUNCTION effect_broker.resolve_defer(p_step effect_broker.deferral
 GRANT ALL ON FUNCTION effect_broker.resolve_defer(p_step effect_broker.deferral, p_decision effect_broker.decision) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.resolve_finish(p_step effect_broker.finishing, p_decision effect_broker.decision) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.resolve_finish(p_step effect_broker.finishing, p_decision effect_broker.decision) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.retire_keys(p_kind text, p_keep text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.revoke_api_key(p_key_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.revoke_api_key(p_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.rotate_api_key(p_key_id text, p_new_key_id text, p_secret_hash bytea, p_lifetime_ms bigint, p_overlap_ms bigint) FROM PUBLIC;
@@ -2859,6 +2930,8 @@ REVOKE ALL ON FUNCTION effect_broker.sealed_under_other_keys(p_place text, p_dat
 REVOKE ALL ON FUNCTION effect_broker.send_refusal(p_now timestamp with time zone, p_submit_until timestamp with time zone, p_horizon_at timestamp with time zone, p_scope_digest bytea, p_scope_now bytea, p_attempt_ms bigint, p_settlement_ms bigint, p_margin_ms bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.set_tenant_disabled(p_tenant_id uuid, p_disabled boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.set_tenant_disabled(p_tenant_id uuid, p_disabled boolean) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) FROM PUBLIC;
@@ -2887,4 +2960,5 @@ GRANT SELECT ON TABLE effect_broker.effect_keys TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_receipts_default TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_resolutions TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.ledger_control TO effect_broker_app;
+GRANT SELECT ON TABLE effect_broker.ledger_keys TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.schema_revision TO effect_broker_app;

@@ -10,7 +10,7 @@ from effect_broker.surfaces.lambda_environment import LambdaContext, LambdaEnvir
 from effect_broker.surfaces.refusing import raise_defect, raise_refusal
 from effect_broker.surfaces.setup import answer_setup
 
-_environment = LambdaEnvironment()
+_environment = LambdaEnvironment(seals=False)
 
 
 def handler(event: Any, context: LambdaContext) -> Any:

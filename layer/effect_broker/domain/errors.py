@@ -29,6 +29,7 @@ EffectBrokerError
 ├── TargetUnreadable            a target's own list could not be read to its end
 ├── SecretNotFound              a secret reference that resolves to nothing
 └── CipherError                 a key is missing or a ciphertext does not belong here
+    └── KeysMissing             the keyring has lost keys that the ledger relies on
 """
 
 from __future__ import annotations
@@ -243,6 +244,12 @@ class TargetUnreadable(EffectBrokerError):
     """A target's list could not be read whole; nothing may be concluded from it."""
 
     code = "target_unreadable"
+
+
+class KeysMissing(CipherError):
+    """The keyring has lost keys under which rows may stand, or cannot be read at all."""
+
+    code = "keys_missing"
 
 
 class SecretNotFound(EffectBrokerError):

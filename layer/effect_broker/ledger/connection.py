@@ -10,9 +10,10 @@ import asyncio
 import select
 import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import psycopg
@@ -71,19 +72,31 @@ class Call(NamedTuple):
     parameters: dict[str, Any]
 
 
+Introduction = Callable[[Callable[[Call], Awaitable[list[Row]]]], Awaitable[bool]]
+"""Looks at the ledger before a process uses it; False asks to look again."""
+
+
 class Connections:
     """Up to `limit` connections, made when needed, the last used first.
 
     A Lambda environment has one, a plain process a few. `conninfo` is a libpq URL, or is
-    asked for one at each connect, for passwords that rotate.
+    asked for one at each connect, for passwords that rotate. `introduction` runs on new
+    connections before anybody else, until it is satisfied; what it raises is raised.
     """
 
-    def __init__(self, conninfo: str | Callable[[], str], *, limit: int = 1) -> None:
+    def __init__(
+        self,
+        conninfo: str | Callable[[], str],
+        *,
+        limit: int = 1,
+        introduction: Introduction | None = None,
+    ) -> None:
         if limit < 1:
             raise ValueError("A ledger needs at least one connection.")
         self._conninfo = conninfo
         self._free: list[tuple[Connection, float]] = []
         self._places = asyncio.Semaphore(limit)
+        self._introduction = introduction
 
     async def fetch(self, call: Call) -> list[Row]:
         """Run a call that the database repeats by itself where it rolled back.
@@ -173,7 +186,21 @@ class Connections:
             raise LedgerUnavailable("The ledger cannot be reached.") from error
         if connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
             connection.adapters.register_loader("timestamptz", _UtcLoader)
+        if self._introduction is not None:
+            await self._introduce(connection, self._introduction)
         return connection
+
+    async def _introduce(
+        self, connection: Connection, introduction: Introduction
+    ) -> None:
+        satisfied = False
+        try:
+            satisfied = await introduction(partial(_run, connection))
+        except BaseException:
+            await connection.close()
+            raise
+        if satisfied:
+            self._introduction = None
 
 
 async def _run(connection: Connection, call: Call) -> list[Row]:

@@ -88,17 +88,6 @@ class PostgresHealth:
                 held = [await pid() for _ in range(LOOKS)]
             return Backends(connection.info.backend_pid, loose, held)
 
-    async def keys_needed(self, limit: int) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the data and the HMAC keys that tenants and running work rely on.
-
-        Looks at no more than `limit` running effects; `PostgresRetention.keys_in_use`
-        looks at everything there is.
-        """
-        found = await self._read("keys_needed", limit=limit)
-        data = frozenset(row.key_id for row in found if row.kind == "data")
-        hmac = frozenset(row.key_id for row in found if row.kind == "hmac")
-        return data, hmac
-
     async def recent_operation_keys(
         self, tenant_id: UUID, limit: int
     ) -> Sequence[tuple[UUID, str]]:

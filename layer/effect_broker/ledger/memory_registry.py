@@ -74,6 +74,18 @@ class MemoryRegistry:
             raise NotFound("There is no such tenant.")
         self._tenants[tenant_id] = replace(self._tenants[tenant_id], disabled=disabled)
 
+    async def set_hmac_key(self, tenant_id: UUID, hmac_key_id: str) -> None:
+        """Derive the downstream keys of new effects from another key.
+
+        Raises:
+            NotFound: no such tenant.
+        """
+        if tenant_id not in self._tenants:
+            raise NotFound("There is no such tenant.")
+        self._tenants[tenant_id] = replace(
+            self._tenants[tenant_id], hmac_key_id=hmac_key_id
+        )
+
     async def tenants(self) -> Sequence[Tenant]:
         """List tenants by slug."""
         return sorted(self._tenants.values(), key=lambda tenant: tenant.slug)

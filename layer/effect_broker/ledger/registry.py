@@ -59,6 +59,18 @@ class PostgresRegistry:
         if not found[0].found:
             raise NotFound("There is no such tenant.")
 
+    async def set_hmac_key(self, tenant_id: UUID, hmac_key_id: str) -> None:
+        """Derive the downstream keys of new effects from another key; stored ones stay.
+
+        Raises:
+            NotFound: no such tenant.
+        """
+        found = await self._call(
+            "set_hmac_key", tenant_id=tenant_id, hmac_key_id=hmac_key_id
+        )
+        if not found[0].found:
+            raise NotFound("There is no such tenant.")
+
     async def tenants(self) -> Sequence[Tenant]:
         """List tenants by slug."""
         return [_tenant(found) for found in await self._call("tenants")]

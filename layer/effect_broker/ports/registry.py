@@ -81,6 +81,9 @@ class Registry(Protocol):
     async def set_disabled(self, tenant_id: UUID, disabled: bool) -> None:
         """Disable or enable a tenant."""
 
+    async def set_hmac_key(self, tenant_id: UUID, hmac_key_id: str) -> None:
+        """Derive new effects' downstream keys from another key; stored ones stay."""
+
     async def tenants(self) -> Sequence[Tenant]:
         """List tenants."""
 

@@ -71,6 +71,19 @@ class Administration:
         await self.registry.set_disabled(tenant.tenant_id, disabled)
         return replace(tenant, disabled=disabled)
 
+    async def rekey(self, slug: str, hmac_key_id: str) -> Tenant:
+        """Derive a tenant's downstream keys from another HMAC key from now on.
+
+        What is reserved keeps its key, which no rotation changes.
+
+        Raises:
+            NotFound: no tenant has this slug.
+            InvalidRequest: the keyring has no such key.
+        """
+        tenant, key_id = await self.tenant(slug), self._hmac_key(hmac_key_id)
+        await self.registry.set_hmac_key(tenant.tenant_id, key_id)
+        return replace(tenant, hmac_key_id=key_id)
+
     async def create_key(
         self, slug: str, scopes: Collection[str], lifetime: timedelta | None = None
     ) -> NewApiKey:

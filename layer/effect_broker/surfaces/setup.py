@@ -66,6 +66,14 @@ async def _enable_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:
     return await _set_disabled(core, body, disabled=False)
 
 
+async def _rekey_tenant(core: Core, body: dict[str, Any]) -> dict[str, Any]:
+    fields = Fields(body, known=("slug", "hmac_key_id"))
+    slug, hmac_key_id = fields.text("slug"), fields.text("hmac_key_id")
+    fields.check()
+    administration = Administration(core.registry, core.keyring.hmac_keys)
+    return _tenant(await administration.rekey(slug, hmac_key_id))
+
+
 async def _set_disabled(
     core: Core, body: dict[str, Any], *, disabled: bool
 ) -> dict[str, Any]:
@@ -154,6 +162,7 @@ _OPERATIONS: Final[Mapping[str, _Operation]] = {
     "list_tenants": _list_tenants,
     "disable_tenant": _disable_tenant,
     "enable_tenant": _enable_tenant,
+    "rekey_tenant": _rekey_tenant,
     "create_key": _create_key,
     "list_keys": _list_keys,
     "rotate_key": _rotate_key,

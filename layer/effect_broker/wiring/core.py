@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -16,26 +17,30 @@ from effect_broker.broker.tenants import Tenants
 from effect_broker.cipher import AesGcmCipher, Keyring
 from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import CLOCK_MARGIN
-from effect_broker.domain.errors import CipherError, SchemaMismatch
+from effect_broker.domain.errors import (
+    CipherError,
+    KeysMissing,
+    SchemaMismatch,
+    SecretNotFound,
+)
 from effect_broker.ids import uuid7
 from effect_broker.ledger.callbacks import PostgresCallbacks
 from effect_broker.ledger.connection import Connections
-from effect_broker.ledger.health import PostgresHealth
+from effect_broker.ledger.key_use import DeclaredKeys, Fetch, KeyKind, PostgresKeyUse
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ports import Callbacks, Meter, Nudger
-from effect_broker.settings import Settings
+from effect_broker.settings import LOCAL, Settings, SettingsInvalid
 from effect_broker.telemetry.unknown import UnknownGauges
 from effect_broker.wiring.sources import conninfo, keyring_text
 
 if TYPE_CHECKING:
     from effect_broker.failpoints import Failpoints
 
+_log: Final = logging.getLogger(__name__)
+
 LAMBDA_CONNECTIONS: Final = 1
 """One connection an environment: reserved concurrency then bounds the database's."""
-
-WORK_LOOKED_AT: Final = 2000
-"""Running effects whose keys a starting process looks for."""
 
 PROCESS_CONNECTIONS: Final = 4
 """A plain process serves many requests at once; more only queue inside the database."""
@@ -43,11 +48,16 @@ PROCESS_CONNECTIONS: Final = 4
 
 @dataclass(frozen=True)
 class Core:
-    """The parts that a surface needs, each made when it is first asked for."""
+    """The parts that a surface needs, each made when it is first asked for.
+
+    A process that `seals` is let at the ledger only with every key that rows may stand
+    under. One that migrates, mends or looks does without.
+    """
 
     settings: Settings
     meter: Meter
     connections_max: int = LAMBDA_CONNECTIONS
+    seals: bool = True
 
     @cached_property
     def clock(self) -> SystemClock:
@@ -57,7 +67,11 @@ class Core:
     @cached_property
     def connections(self) -> Connections:
         """The connections to the writer, opened when first used."""
-        return Connections(conninfo(self.settings), limit=self.connections_max)
+        return Connections(
+            conninfo(self.settings),
+            limit=self.connections_max,
+            introduction=self._introduce if self.seals else None,
+        )
 
     @cached_property
     def ledger(self) -> PostgresLedger:
@@ -177,24 +191,51 @@ class Core:
         self.unknown_gauges.tell(await self.ledger.unknown_summary())
 
     async def check_keys(self) -> None:
-        """Accept a keyring that has every key which tenants and running work rely on.
+        """Accept a keyring that has every key which rows may stand under.
 
         Raises:
-            CipherError: keys are missing; with another keyring, work could not go on.
-            SettingsInvalid: keys are needed, and no keyring is named.
+            KeysMissing: keys are missing, or there is no keyring where one is needed.
             LedgerUnavailable: nothing is known.
         """
-        health = PostgresHealth(self.connections)
-        data, hmac = await health.keys_needed(WORK_LOOKED_AT)
-        if not data and not hmac:
+        self._judge(await PostgresKeyUse(self.connections.fetch).declared())
+
+    async def _introduce(self, fetch: Fetch) -> bool:
+        """Prove the keyring before the ledger is used, and name the key that will seal.
+
+        A ledger that is not migrated is left to whoever asks for more.
+        """
+        use = PostgresKeyUse(fetch)
+        try:
+            declared = await use.declared()
+        except SchemaMismatch:
+            return False
+        if declared.as_owner and self.settings.environment != LOCAL:
+            _log.warning("the ledger is used by its owner, who could undo its history")
+        self._judge(declared)
+        active = self._readable_keyring().active_data_key
+        if active not in declared.data:
+            await use.declare(KeyKind.DATA, active)
+        return True
+
+    def _judge(self, declared: DeclaredKeys) -> None:
+        if not declared.data and not declared.hmac:
             return
-        lost = self.keyring.missing(data_key_ids=data, hmac_key_ids=hmac)
+        lost = self._readable_keyring().missing(
+            data_key_ids=declared.data, hmac_key_ids=declared.hmac
+        )
         if lost:
-            raise CipherError(
-                f"The keyring lacks {', '.join(sorted(lost))}, on which stored work or"
-                " tenants rely. Put them back: a key may be dropped once"
-                " `effect-broker doctor --deep` finds nothing under it."
+            raise KeysMissing(
+                f"The keyring lacks {', '.join(sorted(lost))}, under which the ledger has"
+                " rows or tenants. Put them back: `effect-broker ledger reencrypt` says"
+                " when a key may be dropped."
             )
+
+    def _readable_keyring(self) -> Keyring:
+        try:
+            return self.keyring
+        except (CipherError, OSError, SecretNotFound, SettingsInvalid) as error:
+            said = getattr(error, "message", type(error).__name__)
+            raise KeysMissing(f"The keyring cannot be read: {said}") from error
 
     async def check_ready(self) -> None:
         """Accept a ledger that can be reached and has this release's schema.

@@ -36,6 +36,16 @@ CREATE TABLE effect_broker.tenants (
     disabled_at timestamptz
 );
 
+-- Under which keys rows may stand: a few rows that a starting process reads, where the rows themselves are too many to be
+-- asked. A process names the data key that it seals with before it seals; a tenant names its HMAC key. A key goes from
+-- here once nothing stands under it.
+CREATE TABLE effect_broker.ledger_keys (
+    kind text NOT NULL CHECK (kind IN ('data', 'hmac')),
+    key_id text NOT NULL CHECK (length(key_id) BETWEEN 1 AND 64),
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (kind, key_id)
+);
+
 -- Last use is not kept: it would make one hot row of every busy key.
 CREATE TABLE effect_broker.api_keys (
     key_id text PRIMARY KEY CHECK (length(key_id) BETWEEN 1 AND 64),

@@ -1,5 +1,13 @@
 -- Operators' writes to the registry, as functions: the application holds no right on the tables but to read them.
 
+-- Before anything stands under a key: readers of ledger_keys then know of every key that something may stand under.
+CREATE FUNCTION effect_broker.declare_key(p_kind text, p_key_id text) RETURNS void
+LANGUAGE sql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+    INSERT INTO ledger_keys (kind, key_id) VALUES (p_kind, p_key_id) ON CONFLICT DO NOTHING
+$$;
+
 CREATE FUNCTION effect_broker.create_tenant(
     p_tenant_id uuid, p_slug text, p_name text, p_hmac_key_id text, OUT stored effect_broker.tenants, OUT created boolean
 )
@@ -12,10 +20,25 @@ BEGIN
         ON CONFLICT (slug) DO NOTHING
         RETURNING * INTO stored;
         created := FOUND;
-        EXIT WHEN FOUND;
+        IF created THEN
+            PERFORM declare_key('hmac', p_hmac_key_id);
+            EXIT;
+        END IF;
         SELECT * INTO stored FROM tenants t WHERE t.slug = p_slug;
         EXIT WHEN FOUND;
     END LOOP;
+END
+$$;
+
+-- New effects derive their downstream keys from it; those that are reserved keep theirs, and the key that made it.
+CREATE FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    PERFORM declare_key('hmac', p_hmac_key_id);
+    UPDATE tenants SET hmac_key_id = p_hmac_key_id WHERE tenant_id = p_tenant_id;
+    RETURN FOUND;
 END
 $$;
 

@@ -1,9 +1,14 @@
 -- What old effects leave behind: payloads are pruned, months are archived and dropped; identity never goes.
 
+-- The lowest id that can be made at an instant.
+CREATE FUNCTION effect_broker.first_id_at(p_at timestamptz) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM p_at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+
 CREATE FUNCTION effect_broker.month_start(p_month date) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT (lpad(to_hex((extract(epoch FROM date_trunc('month', p_month::timestamp)) * 1000)::bigint), 12, '0')
-        || repeat('0', 20))::uuid
+    SELECT effect_broker.first_id_at(date_trunc('month', p_month::timestamp) AT TIME ZONE 'UTC')
 $$;
 
 CREATE FUNCTION effect_broker.partitioned_tables() RETURNS text[]
@@ -159,7 +164,9 @@ BEGIN
     FROM (
         SELECT r.effect_id, r.created_at
         FROM effect_receipts r
+        -- An effect is not older than its id says, but for a caller's clock that is wrong by less than a day.
         WHERE r.effect_id > coalesce(p_after, '00000000-0000-0000-0000-000000000000')
+            AND r.effect_id < first_id_at(v_before + interval '1 day')
         ORDER BY r.effect_id
         LIMIT p_limit
     ) o;
@@ -262,40 +269,68 @@ BEGIN
             FROM effect_compensations c
             WHERE c.effect_id > v_effect AND c.data_key_id <> p_data_key_id
             ORDER BY c.effect_id LIMIT p_limit;
+        WHEN 'callback' THEN
+            RETURN QUERY
+            SELECT p_place, c.effect_id, c.callback_id::text, c.tenant_id, c.sealed, c.data_key_id::varchar
+            FROM effect_callbacks c
+            WHERE (c.effect_id, c.callback_id)
+                    > (v_effect, coalesce(p_after.detail, '00000000-0000-0000-0000-000000000000')::uuid)
+                AND c.data_key_id <> p_data_key_id
+            ORDER BY c.effect_id, c.callback_id LIMIT p_limit;
     END CASE;
 END
 $$;
 
--- Put a value sealed anew in the place of the one that was read; false where it changed meanwhile or was pruned.
+-- Put values sealed anew in the places of those that were read; returns how many. One that changed meanwhile, was pruned
+-- or is gone is passed over.
 CREATE FUNCTION effect_broker.reseal(
-    p_old effect_broker.sealed_row, p_ciphertext bytea, p_data_key_id text
-) RETURNS boolean
+    p_old effect_broker.sealed_row[], p_ciphertexts bytea[], p_data_key_id text
+) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 AS $$
 DECLARE
+    v_old sealed_row;
+    v_new bytea;
     v_done bigint;
+    v_resealed bigint := 0;
 BEGIN
-    CASE p_old.place
-        WHEN 'arguments' THEN
-            UPDATE effect_intents SET arguments_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE tenant_id = p_old.tenant_id AND effect_id = p_old.effect_id
-                AND arguments_ciphertext = p_old.ciphertext;
-        WHEN 'receipt' THEN
-            UPDATE effect_receipts SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND result_ciphertext = p_old.ciphertext;
-        WHEN 'ending' THEN
-            UPDATE effect_attempt_endings SET result_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND ordinal = p_old.detail::integer
-                AND result_ciphertext = p_old.ciphertext;
-        WHEN 'resolution' THEN
-            UPDATE effect_resolutions SET sealed = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND decision_id = p_old.detail AND sealed = p_old.ciphertext;
-        WHEN 'compensation' THEN
-            UPDATE effect_compensations SET reason_ciphertext = p_ciphertext, data_key_id = p_data_key_id
-            WHERE effect_id = p_old.effect_id AND reason_ciphertext = p_old.ciphertext;
-    END CASE;
-    GET DIAGNOSTICS v_done = ROW_COUNT;
-    RETURN v_done = 1;
+    FOR n IN 1 .. coalesce(cardinality(p_old), 0) LOOP
+        v_old := p_old[n];
+        v_new := p_ciphertexts[n];
+        CASE v_old.place
+            WHEN 'arguments' THEN
+                UPDATE effect_intents SET arguments_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE tenant_id = v_old.tenant_id AND effect_id = v_old.effect_id
+                    AND arguments_ciphertext = v_old.ciphertext;
+            WHEN 'receipt' THEN
+                UPDATE effect_receipts SET result_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND result_ciphertext = v_old.ciphertext;
+            WHEN 'ending' THEN
+                UPDATE effect_attempt_endings SET result_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND ordinal = v_old.detail::integer
+                    AND result_ciphertext = v_old.ciphertext;
+            WHEN 'resolution' THEN
+                UPDATE effect_resolutions SET sealed = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND decision_id = v_old.detail AND sealed = v_old.ciphertext;
+            WHEN 'compensation' THEN
+                UPDATE effect_compensations SET reason_ciphertext = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND reason_ciphertext = v_old.ciphertext;
+            WHEN 'callback' THEN
+                UPDATE effect_callbacks SET sealed = v_new, data_key_id = p_data_key_id
+                WHERE effect_id = v_old.effect_id AND callback_id = v_old.detail::uuid AND sealed = v_old.ciphertext;
+        END CASE;
+        GET DIAGNOSTICS v_done = ROW_COUNT;
+        v_resealed := v_resealed + v_done;
+    END LOOP;
+    RETURN v_resealed;
 END
+$$;
+
+-- Forget keys of a kind but those to keep: the caller has looked, and nothing stands under them. Returns the forgotten.
+CREATE FUNCTION effect_broker.retire_keys(p_kind text, p_keep text[]) RETURNS SETOF text
+LANGUAGE sql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+    DELETE FROM ledger_keys k WHERE k.kind = p_kind AND k.key_id <> ALL (p_keep) RETURNING k.key_id
 $$;

@@ -1,172 +1,202 @@
-"""Upkeep from the shell: months, old payloads, keys that rotate or are missing."""
+"""Months, old payloads and holds, from the shell."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from effect_broker.cipher import AesGcmCipher
-from effect_broker.domain.errors import CipherError
-from effect_broker.settings import Settings
-from effect_broker.telemetry import NullMeter
-from effect_broker.wiring.core import Core
-from effect_broker.wiring.workers import Workers
+from effect_broker.ledger import retention
+from effect_broker.ledger.connection import Connections
+from effect_broker.ledger.retention import PostgresRetention
 from tests.guarantees import guarantee
-from tests.integration.broker.world import KEYRING
 from tests.integration.cli.commands import Commands
+from tests.integration.cli.ledger_shop import CONTRACT, SECRET, send_all, submitted
+from tests.integration.ledger.test_retention import id_of, old_month
 
-CONTRACT = """
-[[contracts]]
-tool = "sim.charge"
-name = "sim-charge"
-version = "1"
-safety = "unsafe"
-adapter = "simulated"
-attempt_timeout = "10s"
-lease = "30s"
-settlement_bound = "30s"
-[contracts.arguments]
-type = "object"
-"""
-SECRET = "4111-canary"
+__all__ = ["old_month"]
 
-
-def keyring(*data: str, active: str, hmac: str = "h1") -> str:
-    ring = json.loads(KEYRING)
-    key = ring["data_keys"]["k1"]
-    ring["data_keys"] = {name: key[:-4] + f"{n}{n}8=" for n, name in enumerate(data)}
-    ring["data_keys"] |= {"k1": key} if "k1" in data else {}
-    ring["hmac_keys"] = {hmac: ring["hmac_keys"]["h1"]}
-    return json.dumps(ring | {"active_data_key": active})
+KEYS = [f"order:{number}:charge:v1" for number in range(3)]
 
 
 @pytest.fixture
-def shop(commands: Commands, tmp_path: Any) -> Commands:
+def shop(commands: Commands, tmp_path: Path) -> Commands:
     contract = tmp_path / "contracts.toml"
     contract.write_text(CONTRACT)
     commands.run("contracts", "publish", str(contract))
     commands.run("tenants", "create", "shop")
-    for number in range(3):
-        submit(commands, f"order:{number}:charge:v1")
     return commands
 
 
-def submit(commands: Commands, key: str, card: str = SECRET) -> dict[str, Any]:
-    arguments = json.dumps({"card": card})
-    return commands.line(
-        *("effects", "submit", "--operation-key", key, "--tool", "sim.charge"),
-        *("--arguments", arguments, "--json"),
-    )
+@pytest.fixture
+def busy_shop(shop: Commands) -> Commands:
+    for key in KEYS:
+        submitted(shop, key)
+    return shop
 
 
-def send_all(commands: Commands) -> None:
-    """Let a worker send what was submitted, to the target that says yes to all."""
+@pytest.fixture
+def old_shop(shop: Commands, old_month: date) -> Commands:
+    """Return a shop whose effects were made in a month that is over."""
+    march = date(2024, 3, 15)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("effect_broker.wiring.core.uuid7", lambda: id_of(march))
+        for key in KEYS:
+            submitted(shop, key)
+    return shop
 
-    async def run() -> None:
-        settings = Settings(database_url=commands.url, keyring=KEYRING)
-        core = Core(settings, NullMeter())
-        report = await Workers(core, "worker").dispatcher.run_once()
-        await core.connections.close()
-        assert report.recorded == report.attempts > 0
 
-    asyncio.run(run())
+def sealed_somewhere(url: str) -> int:
+    """Count the payloads that a database still holds."""
+
+    async def run() -> int:
+        connections = Connections(url)
+        counts = await PostgresRetention(connections).sealed_by_key()
+        await connections.close()
+        return sum(sum(places.values()) for places in counts.values())
+
+    return asyncio.run(run())
+
+
+def months(commands: Commands, *options: str, status: int = 0) -> dict[str, Any]:
+    rows = commands.lines("ledger", "partitions", *options, "--json", status=status)
+    return {row["month"]: row for row in rows}
 
 
 def test_months_are_listed_and_missing_ones_made(commands: Commands) -> None:
-    months = commands.lines("ledger", "partitions", "--json")
-    assert {row["state"] for row in months} == {"live"}
-    last = max(row["month"] for row in months)
-    with psycopg.connect(commands.url, autocommit=True) as connection:
-        suffix = last.replace("-", "_")
-        for (table,) in connection.execute(
-            "SELECT unnest(effect_broker.partitioned_tables())"
-        ).fetchall():
-            connection.execute(f"DROP TABLE effect_broker.{table}_{suffix}".encode())
-    assert last not in commands.text("ledger", "partitions")
-    assert commands.lines("ledger", "partitions", "--make", "--json") == months
+    listed = months(commands)
+    assert {row["state"] for row in listed.values()} == {"live"}
+    assert months(commands, "--make") == listed
+    more = months(commands, "--make", "--months-ahead", "5")
+    assert len(more) == len(listed) + 2
+    assert max(more) in commands.text("ledger", "partitions")
 
 
-def test_month_that_is_not_over_is_not_archived(shop: Commands) -> None:
-    month = shop.lines("ledger", "partitions", "--json")[0]["month"]
-    assert "month" in shop.text("ledger", "partitions", "--archive", month, status=1)
-    refused = shop.text("ledger", "partitions", "--drop", month, "--yes", status=1)
-    assert "effect-broker:" in refused
-    shop.run("ledger", "partitions", "--archive", "March", status=2)
+def test_month_that_is_not_over_is_not_archived(busy_shop: Commands) -> None:
+    month = min(months(busy_shop))
+    archive = ("ledger", "partitions", "--archive", month, "--yes")
+    assert "The month is not over" in busy_shop.text(*archive, status=1)
+    drop = ("ledger", "partitions", "--drop", month, "--yes")
+    assert "not archived" in busy_shop.text(*drop, status=1)
+    absent = ("ledger", "partitions", "--archive", "1999-01", "--yes")
+    assert "no partition" in busy_shop.text(*absent, status=1)
+    busy_shop.run("ledger", "partitions", "--archive", "March", status=2)
+    both = ("--archive", month, "--drop", month)
+    busy_shop.run("ledger", "partitions", *both, status=2)
 
 
-def test_dropping_and_pruning_ask_first(shop: Commands) -> None:
-    shop.run("ledger", "partitions", "--drop", "2024-01", status=1)
-    shop.run("ledger", "prune", "--older-than", "1s", status=1)
-
-
-def test_rotation_seals_everything_anew_and_says_what_is_left(
-    shop: Commands, monkeypatch: pytest.MonkeyPatch
+@guarantee("one-intent-per-key", "replay-answers-the-same")
+def test_month_is_archived_and_dropped_and_its_effects_still_answer(
+    old_shop: Commands,
 ) -> None:
-    monkeypatch.setenv("EFFECT_BROKER_KEYRING", keyring("k1", "k2", active="k2"))
-    submit(shop, "order:9:charge:v1")
-    done = shop.line("ledger", "reencrypt")
-    assert (done["resealed"], done["data_keys_in_use"]) == (3, ["k2"])
-    assert shop.line("ledger", "reencrypt")["resealed"] == 0
-    monkeypatch.setenv("EFFECT_BROKER_KEYRING", keyring("k1", active="k1"))
-    assert "k2" in shop.text("ledger", "reencrypt", status=1)
-
-
-def test_rotation_that_was_interrupted_goes_on(
-    shop: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EFFECT_BROKER_KEYRING", keyring("k1", "k2", active="k2"))
-    seal, sealed = AesGcmCipher.seal, list[Any]()
-
-    def interrupted(self: AesGcmCipher, plaintext: bytes, **place: Any) -> Any:
-        sealed.append(place)
-        if len(sealed) > 1:
-            raise CipherError("interrupted")
-        return seal(self, plaintext, **place)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AesGcmCipher, "seal", interrupted)
-        shop.run("ledger", "reencrypt", status=1)
-    done = shop.line("ledger", "reencrypt")
-    assert (done["resealed"], done["data_keys_in_use"]) == (2, ["k2"])
-
-
-def test_pruned_effects_still_answer_replays_and_conflicts(shop: Commands) -> None:
-    for _ in range(2):
-        send_all(shop)
-    done = shop.line("ledger", "prune", "--older-than", "0s", "--yes")
-    assert done == {"pruned": 3}
-    assert submit(shop, "order:1:charge:v1")["replayed"] is True
-    arguments = json.dumps({"card": "another"})
-    shop.run(
-        *("effects", "submit", "--operation-key", "order:1:charge:v1"),
-        *("--tool", "sim.charge", "--arguments", arguments),
-        status=1,
+    before = submitted(old_shop, KEYS[1])
+    with_live = months(old_shop)["2024-03"]
+    assert (with_live["state"], with_live["live"]) == ("over", 3)
+    archive = ("ledger", "partitions", "--archive", "2024-03", "--yes")
+    assert "is live" in old_shop.text(*archive, status=1)
+    send_all(old_shop)
+    assert months(old_shop, "--archive", "2024-03", "--yes")["2024-03"]["state"] == (
+        "archived"
     )
+    assert "2024-03" not in months(old_shop, "--drop", "2024-03", "--yes")
+    replay = submitted(old_shop, KEYS[1])
+    assert (replay["replayed"], replay["effect_id"]) == (True, before["effect_id"])
+    assert replay["status"] == "succeeded"
+    submitted(old_shop, KEYS[1], card="another", status=1)
+
+
+def test_archiving_dropping_and_pruning_are_planned_and_asked_for(
+    old_shop: Commands,
+) -> None:
+    send_all(old_shop)
+    command = ("ledger", "partitions", "--archive", "2024-03")
+    assert "Archive 2024-03 (" in old_shop.text(*command, status=1)
+    (planned,) = old_shop.lines(*command, "--dry-run", "--json")
+    assert (planned["month"], planned["state"]) == ("2024-03", "over")
+    assert planned["bytes"] > 0
+    old_shop.run(*command, "--yes")
+    command = ("ledger", "partitions", "--drop", "2024-03")
+    assert "for ever?" in old_shop.text(*command, status=1)
+    assert months(old_shop)["2024-03"]["state"] == "archived"
+
+
+def test_pruning_says_first_what_would_be_forgotten(busy_shop: Commands) -> None:
+    send_all(busy_shop)
+    stored = sealed_somewhere(busy_shop.url)
+    prune = ("ledger", "prune", "--older-than", "0s")
+    plan = busy_shop.line(*prune, "--dry-run", "--json")
+    assert plan["prunable"] == len(KEYS)
+    assert plan["bytes"] > len(SECRET) * len(KEYS)
+    assert "the payloads of 3 effects" in busy_shop.text(*prune, status=1)
+    assert sealed_somewhere(busy_shop.url) == stored
+    later = busy_shop.line("ledger", "prune", "--older-than", "1h", "--yes", "--json")
+    assert later == {"pruned": 0}
+    assert busy_shop.line(*prune, "--yes", "--json") == {"pruned": len(KEYS)}
+    assert sealed_somewhere(busy_shop.url) == 0
+    assert busy_shop.line(*prune, "--yes", "--json") == {"pruned": 0}
+
+
+@guarantee("replay-answers-the-same", "drift-is-refused")
+def test_pruned_effects_still_answer_replays_and_conflicts(busy_shop: Commands) -> None:
+    send_all(busy_shop)
+    before = submitted(busy_shop, KEYS[1])
+    busy_shop.run("ledger", "prune", "--older-than", "0s", "--yes")
+    after = submitted(busy_shop, KEYS[1])
+    assert (after["replayed"], after["effect_id"]) == (True, before["effect_id"])
+    assert after["status"] == "succeeded"
+    submitted(busy_shop, KEYS[1], card="another", status=1)
+    assert len(busy_shop.lines("effects", "list", "--json")) == len(KEYS)
+
+
+async def test_pruning_that_was_interrupted_goes_on(
+    busy_shop: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.to_thread(send_all, busy_shop)
+    monkeypatch.setattr(retention, "BATCH", 1)
+    connections = Connections(busy_shop.url)
+    pruning = PostgresRetention(connections).prune(timedelta(0))
+    assert await anext(pruning) == 1
+    await pruning.aclose()  # type: ignore[attr-defined]
+    left = [count async for count in PostgresRetention(connections).prune(timedelta(0))]
+    assert sum(left) == len(KEYS) - 1
+    await connections.close()
+
+
+def test_live_effects_keep_their_payloads(busy_shop: Commands) -> None:
+    prune = ("ledger", "prune", "--older-than", "0s", "--yes", "--json")
+    assert busy_shop.line(*prune) == {"pruned": 0}
+    assert sealed_somewhere(busy_shop.url) == len(KEYS)
 
 
 def test_application_role_is_told_that_upkeep_is_the_owners(
-    shop: Commands, application_url: str, monkeypatch: pytest.MonkeyPatch
+    busy_shop: Commands, application_url: str
 ) -> None:
-    monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", application_url)
-    told = shop.text("ledger", "prune", "--older-than", "0s", "--yes", status=1)
-    assert "rights of the ledger's owner" in told
+    listed = months(busy_shop)
+    busy_shop.monkeypatch.setenv("EFFECT_BROKER_DATABASE_URL", application_url)
+    for command in (
+        ("prune", "--older-than", "0s", "--yes"),
+        ("partitions", "--archive", "2024-03", "--yes"),
+        ("reencrypt",),
+    ):
+        told = busy_shop.text("ledger", *command, status=1)
+        assert "rights of the ledger's owner" in told
+    assert months(busy_shop, "--make") == listed
 
 
-@guarantee("key-rotation-keeps-keys")
-@pytest.mark.parametrize(
-    ("lost", "ring"),
-    [
-        ("k1", keyring("k2", active="k2")),
-        ("h1", keyring("k1", active="k1", hmac="h2")),
-    ],
-)
-def test_process_refuses_to_start_without_a_key_that_stored_work_relies_on(
-    shop: Commands, monkeypatch: pytest.MonkeyPatch, lost: str, ring: str
-) -> None:
-    monkeypatch.setenv("EFFECT_BROKER_KEYRING", ring)
-    told = shop.text("serve", "--port", "0", status=1)
-    assert f"lacks {lost}" in told
+def test_dispatch_is_held_and_released_from_the_shell(busy_shop: Commands) -> None:
+    held = busy_shop.line("ledger", "hold", "the target's books are being compared")
+    assert held["reason"] == "the target's books are being compared"
+    assert datetime.fromisoformat(held["since"]) <= datetime.now(UTC)
+    again = busy_shop.line("ledger", "hold", "another reason")
+    assert again["reason"] == held["reason"]
+    assert busy_shop.line("ledger", "release") == {"released": True}
+    assert busy_shop.line("ledger", "release") == {"released": False}
+    with psycopg.connect(busy_shop.url) as connection:
+        row = connection.execute(
+            "SELECT released_by LIKE 'operator:%' FROM effect_broker.ledger_control"
+        ).fetchone()
+    assert row == (True,)

@@ -48,7 +48,7 @@ RARE_ROWS = (
 )
 """What few effects have, made up in bulk: an empty table is always scanned."""
 
-OFFLINE = {"registry", "retention", "doctor", "health", "audit"}
+OFFLINE = {"registry", "retention", "doctor", "health", "audit", "keys"}
 """Operators' statements: over few rows, or over everything, knowingly."""
 
 SCAN_ROWS_MAX = 100

@@ -84,6 +84,7 @@ EXAMPLES: dict[str, tuple[EffectBrokerError, int, str]] = {
         "internal_error",
     ),
     "CipherError": (errors.CipherError("x"), 500, "internal_error"),
+    "KeysMissing": (errors.KeysMissing("The keyring lacks k1."), 503, "keys_missing"),
     "TargetUnreadable": (errors.TargetUnreadable("x"), 500, "internal_error"),
     "SecretNotFound": (errors.SecretNotFound("x"), 500, "internal_error"),
 }

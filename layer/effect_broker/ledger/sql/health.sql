@@ -28,13 +28,3 @@ FROM effect_broker.effect_intents i
 WHERE i.tenant_id = %(tenant_id)s::uuid
 ORDER BY i.effect_id DESC
 LIMIT %(limit)s::integer;
-
--- name: keys_needed
--- What tenants and running work rely on now, of the work at most so much; all of it: keys_in_use.
-SELECT 'hmac' AS kind, t.hmac_key_id AS key_id FROM effect_broker.tenants t
-UNION
-SELECT k.kind, k.key_id
-FROM (SELECT w.tenant_id, w.effect_id FROM effect_broker.effect_work w LIMIT %(limit)s::integer) w
-JOIN effect_broker.effect_intents i ON i.tenant_id = w.tenant_id AND i.effect_id = w.effect_id
-CROSS JOIN LATERAL (VALUES ('hmac', i.hmac_key_id), ('data', i.data_key_id)) k (kind, key_id)
-ORDER BY 1, 2;

@@ -23,6 +23,11 @@ FROM effect_broker.create_tenant(
 SELECT set_tenant_disabled AS found
 FROM effect_broker.set_tenant_disabled(%(tenant_id)s::uuid, %(disabled)s::boolean);
 
+-- name: set_hmac_key
+-- The key is declared in the same commit: from then on no keyring may lack it.
+SELECT set_tenant_hmac_key AS found
+FROM effect_broker.set_tenant_hmac_key(%(tenant_id)s::uuid, %(hmac_key_id)s::text);
+
 -- name: add_key
 -- Only the hash of the secret ever arrives here.
 SELECT effect_broker.add_api_key(

@@ -11,13 +11,57 @@ SELECT effect_broker.archive_month(%(month)s::date) AS archived;
 SELECT effect_broker.drop_archived_month(%(month)s::date);
 
 -- name: months
--- What stands attached, and what waits archived.
-SELECT to_date(right(c.relname, 7), 'YYYY_MM') AS month, n.nspname = 'effect_broker_archive' AS archived
-FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname IN ('effect_broker', 'effect_broker_archive') AND c.relkind = 'r'
-    AND c.relname ~ '^effect_intents_[0-9]{4}_[0-9]{2}$'
+-- What stands attached, and what waits archived; the statistics know about how many effects, the work how many are live.
+WITH standing AS (
+    SELECT to_date(right(c.relname, 7), 'YYYY_MM') AS month, n.nspname = 'effect_broker_archive' AS archived,
+        nullif(c.reltuples, -1)::bigint AS effects, c.relnamespace, right(c.relname, 8) AS suffix
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname IN ('effect_broker', 'effect_broker_archive') AND c.relkind = 'r'
+        AND c.relname ~ '^effect_intents_[0-9]{4}_[0-9]{2}$'
+)
+SELECT s.month, s.archived, s.effects, b.bytes, w.live,
+    s.month + interval '1 month' <= clock_timestamp() AT TIME ZONE 'UTC' AS over
+FROM standing s
+CROSS JOIN LATERAL (
+    SELECT sum(pg_total_relation_size(t.oid))::bigint AS bytes
+    FROM pg_class t
+    WHERE t.relnamespace = s.relnamespace AND t.relkind = 'r' AND right(t.relname, 8) = s.suffix
+) b
+CROSS JOIN LATERAL (
+    SELECT count(*) AS live FROM (
+        SELECT FROM effect_broker.effect_work w
+        WHERE w.effect_id >= effect_broker.month_start(s.month)
+            AND w.effect_id < effect_broker.month_start((s.month + interval '1 month')::date)
+        LIMIT %(live_max)s::integer
+    ) l
+) w
 ORDER BY 1;
+
+-- name: strays
+-- Effects of months that had no partition when they came: they are correct, and cannot be archived.
+SELECT count(*) AS strays FROM (
+    SELECT FROM effect_broker.effect_intents_default LIMIT %(limit)s::integer
+) s;
+
+-- name: prunable
+-- What prune_payloads would forget, along the same rows.
+WITH ended AS MATERIALIZED (
+    SELECT r.effect_id, r.tenant_id, r.created_at, octet_length(r.result_ciphertext) AS bytes
+    FROM effect_broker.effect_receipts r
+    WHERE r.effect_id > coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000')
+        AND r.effect_id < effect_broker.first_id_at(
+            clock_timestamp() - effect_broker.milliseconds(%(age_ms)s::bigint) + interval '1 day'
+        )
+    ORDER BY r.effect_id
+    LIMIT %(limit)s::integer
+)
+SELECT count(i.effect_id) AS effects, coalesce(sum(octet_length(i.arguments_ciphertext) + coalesce(e.bytes, 0)), 0)::bigint AS bytes,
+    (SELECT max(n.effect_id::text)::uuid FROM ended n) AS last_effect_id
+FROM ended e
+JOIN effect_broker.effect_intents i ON i.tenant_id = e.tenant_id AND i.effect_id = e.effect_id
+WHERE i.arguments_ciphertext IS NOT NULL
+    AND e.created_at < clock_timestamp() - effect_broker.milliseconds(%(age_ms)s::bigint);
 
 -- name: prune_payloads
 -- Some at a time, along the receipts: the caller goes on behind the last one.
@@ -37,24 +81,30 @@ SELECT s.* FROM effect_broker.sealed_under_other_keys(
 -- name: reseal
 -- Compare-and-swap on the ciphertext that was read.
 SELECT effect_broker.reseal(
-    %(old)s::effect_broker.sealed_row, %(ciphertext)s::bytea, %(data_key_id)s::text
+    %(old)s::effect_broker.sealed_row[], %(ciphertexts)s::bytea[], %(data_key_id)s::text
 ) AS resealed;
 
--- name: keys_in_use
--- A key may be dropped once nothing stands under it.
-SELECT 'data' AS kind, u.data_key_id AS key_id FROM (
-    SELECT data_key_id FROM effect_broker.effect_intents WHERE arguments_ciphertext IS NOT NULL
-    UNION SELECT data_key_id FROM effect_broker.effect_receipts WHERE result_ciphertext IS NOT NULL
-    UNION SELECT data_key_id FROM effect_broker.effect_attempt_endings WHERE result_ciphertext IS NOT NULL
-    UNION SELECT data_key_id FROM effect_broker.effect_resolutions
-    UNION SELECT data_key_id FROM effect_broker.effect_callbacks
-    UNION SELECT data_key_id FROM effect_broker.effect_compensations
+-- name: sealed_by_key
+-- What a rotation has left, over everything that is not archived.
+SELECT u.data_key_id AS key_id, u.place, count(*) AS sealed FROM (
+    SELECT 'arguments' AS place, data_key_id FROM effect_broker.effect_intents WHERE arguments_ciphertext IS NOT NULL
+    UNION ALL
+    SELECT 'receipt', data_key_id FROM effect_broker.effect_receipts WHERE result_ciphertext IS NOT NULL
+    UNION ALL
+    SELECT 'ending', data_key_id FROM effect_broker.effect_attempt_endings WHERE result_ciphertext IS NOT NULL
+    UNION ALL
+    SELECT 'resolution', data_key_id FROM effect_broker.effect_resolutions
+    UNION ALL
+    SELECT 'compensation', data_key_id FROM effect_broker.effect_compensations
+    UNION ALL
+    SELECT 'callback', data_key_id FROM effect_broker.effect_callbacks
 ) u
-UNION ALL
-SELECT 'hmac', t.hmac_key_id FROM (
-    SELECT hmac_key_id FROM effect_broker.tenants
-    UNION
-    SELECT i.hmac_key_id FROM effect_broker.effect_work w
-    JOIN effect_broker.effect_intents i ON i.tenant_id = w.tenant_id AND i.effect_id = w.effect_id
-) t
+GROUP BY 1, 2
 ORDER BY 1, 2;
+
+-- name: hmac_keys_in_use
+-- What new effects of each tenant derive from, and what a live effect might derive another generation from.
+SELECT t.hmac_key_id AS key_id FROM effect_broker.tenants t
+UNION
+SELECT i.hmac_key_id FROM effect_broker.effect_work w
+JOIN effect_broker.effect_intents i ON i.tenant_id = w.tenant_id AND i.effect_id = w.effect_id;

@@ -70,7 +70,7 @@ def submit(
             core.broker, owner.tenant_id, request, patience=patience
         )
 
-    slug, answer = on_the_ledger(run)
+    slug, answer = on_the_ledger(run, seals=True)
     print_effect(slug, answer, as_json=as_json)
 
 
@@ -197,7 +197,7 @@ def resolve(
         owner, found = await find_effect(core, tenant, effect_id)
         return owner.slug, await resolved(core, owner, found, stated)
 
-    slug, answer = on_the_ledger(run)
+    slug, answer = on_the_ledger(run, seals=True)
     print_effect(slug, answer, as_json=as_json)
 
 
@@ -216,7 +216,7 @@ def compensate(
         owner, found = await find_effect(core, tenant, effect_id)
         return owner.slug, await compensated(core, owner, found, by, reason)
 
-    slug, answer = on_the_ledger(run)
+    slug, answer = on_the_ledger(run, seals=True)
     print_effect(slug, answer, as_json=as_json)
 
 
@@ -248,7 +248,7 @@ def fork(
         assert at_sequence is not None, "one of the two is given"
         return owner.slug, await simulated(core, owner, found, at_sequence)
 
-    slug, answer = on_the_ledger(run)
+    slug, answer = on_the_ledger(run, seals=True)
     if live:
         print_effect(slug, answer, as_json=as_json)
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 REFUSED: Final = 1
 AWAY: Final = 3
+
+SAID_EVERY_SECONDS: Final = 10.0
+"""How often a long command says how far it is, where nobody watches."""
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON, one document a line, for programs.")
@@ -89,9 +93,21 @@ def status_line(about: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int], None]]:
-    """Show a person how many have been done so far; silent where output is piped."""
+    """Show how many have been done so far: moving to a person, else a line at times."""
+    begun = said_at = time.monotonic()
+
+    def write_at_times(count: int) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= SAID_EVERY_SECONDS:
+            said_at = now
+            sys.stderr.write(f"{count:,} {what} after {now - begun:.0f} s\n")
+
     with status_line(f"0 {what}") as tell:
-        yield lambda count: tell(f"{count:,} {what}")
+        if not sys.stderr.isatty():
+            yield write_at_times
+            return
+        yield lambda count: tell(f"{count:,} {what}, {time.monotonic() - begun:.0f} s")
 
 
 def print_json(document: Any) -> None:

@@ -73,6 +73,20 @@ def enable_tenant(slug: Slug) -> None:
     _set_disabled(slug, False)
 
 
+@app.command("rekey")
+def rekey_tenant(
+    slug: Slug,
+    hmac_key_id: Annotated[str, typer.Option(help="An HMAC key of the keyring.")],
+) -> None:
+    """Derive a tenant's new downstream keys from another HMAC key; stored ones stay."""
+
+    async def run(core: Core) -> Any:
+        administration = _administration(core, core.keyring.hmac_keys)
+        return await administration.rekey(slug, hmac_key_id)
+
+    print_json(_tenant_row(on_the_ledger(run)))
+
+
 @keys.command("create")
 def create_key(
     tenant: Slug,
