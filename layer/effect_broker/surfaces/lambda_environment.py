@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from effect_broker.settings import Settings
 from effect_broker.telemetry.emf import EmfMeter
-from effect_broker.telemetry.logs import configure_logging
+from effect_broker.telemetry.logs import configure_logging, set_level
 from effect_broker.wiring.core import Core
 
 _log: Final = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class LambdaEnvironment:
             SettingsInvalid: a setting is missing or means nothing.
         """
         settings = Settings.from_environment()
-        logging.getLogger().setLevel(settings.log_level)
+        set_level(settings.log_level)
         return settings
 
     @cached_property

@@ -62,6 +62,9 @@ QUIET: Final = (
 )
 """Loggers whose INFO lines hold URLs, headers or paths."""
 
+DETAILED: Final = ("alembic",)
+"""Loggers whose INFO lines say how a thing is done: only for who asks for DEBUG."""
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line.
@@ -118,3 +121,12 @@ def configure_logging(level: str = "INFO", stream: IO[str] | None = None) -> Non
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Print lines from this level on, where the level became known later."""
+    logging.getLogger().setLevel(level)
+    for name in DETAILED:
+        detailed = logging.NOTSET if level == "DEBUG" else logging.WARNING
+        logging.getLogger(name).setLevel(detailed)

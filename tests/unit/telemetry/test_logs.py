@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from effect_broker.domain.errors import LedgerUnavailable
-from effect_broker.telemetry.logs import configure_logging
+from effect_broker.telemetry.logs import configure_logging, set_level
 from tests.guarantees import guarantee
 
 CANARY = "canary-7f3a"
@@ -56,6 +56,15 @@ def test_libraries_that_log_urls_and_headers_are_quiet(
 ) -> None:
     logging.getLogger(name).info(f"POST https://target.example/?token={CANARY}")
     assert log.getvalue() == ""
+
+
+@pytest.mark.parametrize(("level", "count"), [("INFO", 0), ("DEBUG", 1)])
+def test_how_a_migration_runs_is_told_to_who_asks_for_it(
+    log: io.StringIO, level: str, count: int
+) -> None:
+    set_level(level)
+    logging.getLogger("alembic.runtime.migration").info("Running %s", "upgrade")
+    assert len(lines(log)) == count
 
 
 @guarantee("nothing-in-the-clear")
