@@ -1,0 +1,122 @@
+"""Everybody at once: whoever asks for one key gets one effect, charged once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Final
+
+import pytest
+
+from effect_broker import EffectRequest, SyncEffectBrokerClient
+from examples.crash_matrix.stack import Stack
+from examples.crash_matrix.user import Order, User
+from tests.e2e.acting import an_order, settled
+from tests.e2e.test_state_machine import ended, machine, started
+from tests.guarantees import guarantee
+
+machine = machine
+
+AT_ONCE_SECONDS_MAX: Final = 30.0
+
+Caller = Callable[[Stack, str, Order], str]
+"""Submits an order's charge in its own way, and returns the effect's id."""
+
+
+def curl(stack: Stack, _: str, order: Order) -> str:
+    key = stack.values["EFFECT_BROKER_API_KEY"]
+    said = ran(
+        "curl",
+        "-sS",
+        "--fail-with-body",
+        f"{stack.url}/v1/effects",
+        "-H",
+        f"Authorization: Bearer {key}",
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        json.dumps(order.submission),
+    )
+    return str(json.loads(said)["effect_id"])
+
+
+def command_line(stack: Stack, _: str, order: Order) -> str:
+    values, told = stack.values, order.submission
+    settings = {
+        "DATABASE_URL": values["DATABASE_URL"],
+        "KEYRING": f"file:{stack.workspace.keyring_file}",
+        "TENANT": "demo",
+        "DISPATCH_QUEUE_URL": values["DISPATCH_QUEUE_URL"],
+    }
+    named = {f"EFFECT_BROKER_{name}": value for name, value in settings.items()}
+    said = ran(
+        *(sys.executable, "-m", "effect_broker", "effects", "submit", "--json"),
+        *("--operation-key", order.operation_key, "--tool", order.tool),
+        *("--arguments", json.dumps(told["arguments"])),
+        environment={**values, **named},
+    )
+    return str(json.loads(said)["effect_id"])
+
+
+def python_client(stack: Stack, _: str, order: Order) -> str:
+    key = stack.values["EFFECT_BROKER_API_KEY"]
+    arguments = {
+        "order": order.order,
+        "amount": order.amount,
+        "currency": order.currency,
+    }
+    with SyncEffectBrokerClient(stack.url, key) as broker:
+        request = EffectRequest(order.operation_key, order.tool, arguments)
+        return str(broker.submit(request).effect_id)
+
+
+def workflow(stack: Stack, machine: str, order: Order) -> str:
+    done = ended(stack, started(stack, machine, order))
+    assert done["status"] == "SUCCEEDED", done
+    return str(json.loads(done["output"])["charge"]["effect_id"])
+
+
+CALLERS: Final[dict[str, Caller]] = {
+    "curl": curl,
+    "the command line": command_line,
+    "the Python client": python_client,
+    "a state machine": workflow,
+}
+
+
+def ran(*command: str, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command,
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("times", [1, 3], ids=["once each", "three times each"])
+@guarantee("one-intent-per-key")
+def test_all_callers_at_once_get_one_effect_and_there_is_one_charge(
+    stack: Stack, user: User, machine: str, times: int
+) -> None:
+    order = an_order()
+    calls = list(CALLERS.values()) * times
+    together = Barrier(len(calls), timeout=AT_ONCE_SECONDS_MAX)
+
+    def call(caller: Caller) -> str:
+        together.wait()
+        return caller(stack, machine, order)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        effect_ids = set(pool.map(call, calls))
+    (effect_id,) = effect_ids
+    assert settled(user, effect_id)["status"] == "succeeded"
+    assert len(stack.target.charges(order.order)) == 1
+    assert len(stack.target.posts(order.order)) == 1
