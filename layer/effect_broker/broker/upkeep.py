@@ -40,7 +40,8 @@ class Upkeep:
         try:
             made = await self.maintenance.make_partitions()
             await self._forget_fences()
-        except LedgerUnavailable:
+        except LedgerUnavailable as error:
+            _log.warning("the upkeep is left to the next sweep: %s", error.message)
             return False
         self._done_at = now
         if made:

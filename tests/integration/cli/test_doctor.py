@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ import pytest
 from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.health import Backends, LedgerClock, PostgresHealth, Server
+from effect_broker.ledger.retention import Month
 from effect_broker.surfaces.diagnosis import path
 from effect_broker.surfaces.diagnosis.database import (
     clock_findings,
+    partition_findings,
     pooler_findings,
     server_findings,
 )
@@ -70,6 +72,7 @@ def test_sound_deployment_has_nothing_broken(commands: Commands) -> None:
         "clocks",
         "pooler",
         "dispatch",
+        "partitions",
         "key hygiene",
         "receipts and chains",
     } <= found.keys()
@@ -289,6 +292,22 @@ def test_pooler_is_known_by_who_answers(
 
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("months", "strays", "verdict"),
+    [
+        ([1, 2], 0, Verdict.OK),
+        ([1], 0, Verdict.WARNING),
+        ([1, 2], 1, Verdict.WARNING),
+        ([], 1000, Verdict.WARNING),
+    ],
+)
+def test_months_without_partitions_are_told_before_they_come(
+    months: list[int], strays: int, verdict: Verdict
+) -> None:
+    made = [Month(date(2026, number, 1), False, None, 0, 0, False) for number in months]
+    assert worst(partition_findings(made, strays, NOW)) is verdict
 
 
 @pytest.mark.parametrize(

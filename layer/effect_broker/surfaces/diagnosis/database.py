@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from effect_broker.domain.contract import CLOCK_MARGIN
 from effect_broker.ledger.health import Backends, LedgerClock, PostgresHealth, Server
 from effect_broker.ledger.migrate import APPLICATION
+from effect_broker.ledger.retention import LIVE_SHOWN_MAX, Month, PostgresRetention
 from effect_broker.surfaces.diagnosis.finding import Finding, broken, ok, warning
 from effect_broker.wiring.core import Core
 
@@ -42,6 +43,9 @@ async def look_at_database(core: Core) -> list[Finding]:
     found += clock_findings(clock, before, core.clock.wall())
     found += pooler_findings(await health.backends())
     found.append(await _hold(core))
+    retention = PostgresRetention(core.connections)
+    months, strays = await retention.months(), await retention.strays()
+    found += partition_findings(months, strays, clock.now)
     return found
 
 
@@ -158,6 +162,33 @@ def pooler_findings(backends: Backends) -> Iterator[Finding]:
         )
 
 
+def partition_findings(
+    months: Sequence[Month], strays: int, now: datetime
+) -> Iterator[Finding]:
+    """Judge whether the months to come have partitions, and all that came had them."""
+    where, make = "months", "`effect-broker ledger partitions --make`."
+    ahead = sum(it.month > now.date() for it in months)
+    if not ahead:
+        yield warning(
+            "partitions",
+            where,
+            "The next month has none: its effects will lie in no month, where they are"
+            " correct and cannot be archived. The reconciler's sweep makes them.",
+            f"Find out why it does not, then {make}",
+        )
+    else:
+        yield ok("partitions", where, f"{ahead} months ahead have theirs.")
+    if strays:
+        some = f"{strays}{'' if strays < LIVE_SHOWN_MAX else ' or more'}"
+        yield warning(
+            "partitions",
+            "effects outside any month",
+            f"{some} came while their month had none: they are correct, and cannot be"
+            " archived or dropped.",
+            "Nothing, unless there are many: prune their payloads in time.",
+        )
+
+
 async def _hold(core: Core) -> Finding:
     hold = await core.ledger.dispatch_hold()
     if hold is None:
@@ -166,5 +197,5 @@ async def _hold(core: Core) -> Finding:
         "dispatch",
         "ledger",
         f"Held since {hold.since.isoformat()}: {hold.reason}",
-        "Compare the ledger with its targets, then release dispatch.",
+        "Compare the ledger with its targets, then `effect-broker ledger release`.",
     )
