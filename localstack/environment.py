@@ -15,9 +15,12 @@ FUNCTIONS = ("submit", "dispatch", "reconcile", "migrate")
 
 
 def variables(
-    addresses: Addresses, deployment: Deployment, keys: Mapping[str, str]
+    addresses: Addresses, deployment: Deployment, keys: Mapping[str, str], keyring: Path
 ) -> dict[str, str]:
-    """Everything that a client, a test or the demo needs in order to reach the parts."""
+    """Everything that a client, a test or the demo needs in order to reach the parts.
+
+    The command line finds the ledger, its keyring and the queues by it.
+    """
     outputs = deployment.outputs
     functions = {
         f"{n.upper()}_FUNCTION": outputs[f"{n.title()}Function"] for n in FUNCTIONS
@@ -27,6 +30,10 @@ def variables(
         API_KEY: keys[API_KEY],
         OPERATOR_KEY: keys[OPERATOR_KEY],
         "DATABASE_URL": addresses.database,
+        "EFFECT_BROKER_DATABASE_URL": addresses.database,
+        "EFFECT_BROKER_KEYRING": f"file:{keyring}",
+        "EFFECT_BROKER_DISPATCH_QUEUE_URL": outputs["DispatchQueueUrl"],
+        "EFFECT_BROKER_RECONCILE_QUEUE_URL": outputs["ReconcileQueueUrl"],
         "DEMO_TARGET_URL": addresses.target,
         **client_environment(addresses.aws),
         **functions,

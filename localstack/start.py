@@ -40,7 +40,9 @@ def up(workspace: Workspace) -> None:
         with steps.step("API answers"):
             url = f"{deployment.api_url(addresses.aws)}/readyz"
             wait_for(url, log=workspace.log("emulator"))
-        values = environment.variables(addresses, deployment, state.keys)
+        values = environment.variables(
+            addresses, deployment, state.keys, workspace.keyring_file
+        )
         environment.write(workspace.environment_file, values)
     _print_where(steps.console, workspace, values)
     steps.console.print(f"ready after {steps.elapsed:.1f} s")

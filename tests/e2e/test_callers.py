@@ -46,19 +46,12 @@ def curl(stack: Stack, _: str, order: Order) -> str:
 
 
 def command_line(stack: Stack, _: str, order: Order) -> str:
-    values, told = stack.values, order.submission
-    settings = {
-        "DATABASE_URL": values["DATABASE_URL"],
-        "KEYRING": f"file:{stack.workspace.keyring_file}",
-        "TENANT": "demo",
-        "DISPATCH_QUEUE_URL": values["DISPATCH_QUEUE_URL"],
-    }
-    named = {f"EFFECT_BROKER_{name}": value for name, value in settings.items()}
+    told = order.submission
     said = ran(
         *(sys.executable, "-m", "effect_broker", "effects", "submit", "--json"),
         *("--operation-key", order.operation_key, "--tool", order.tool),
         *("--arguments", json.dumps(told["arguments"])),
-        environment={**values, **named},
+        environment={**stack.values, "EFFECT_BROKER_TENANT": "demo"},
     )
     return str(json.loads(said)["effect_id"])
 

@@ -219,13 +219,14 @@ def test_a_shell_reads_the_environment_file_as_it_was_meant(tmp_path: Path) -> N
     outputs |= {"MigrateFunction": "f-Migrate", "ApiId": "abc"}
     outputs |= {"DispatchQueueUrl": "http://q/d", "ReconcileQueueUrl": "http://q/r"}
     keys = {API_KEY: "ebk_a", OPERATOR_KEY: "ebk_o"}
-    values = environment.variables(addresses, Deployment(outputs), keys)
+    values = environment.variables(addresses, Deployment(outputs), keys, tmp_path / "k")
     environment.write(tmp_path / "env", values)
     shell = ["sh", "-c", '. "$0" && env -0', str(tmp_path / "env")]
     said = subprocess.run(shell, env={}, capture_output=True, text=True, check=True)
     seen = dict(line.split("=", 1) for line in said.stdout.split("\0") if line)
     assert {name: seen.get(name) for name in values} == values
     assert seen["EFFECT_BROKER_URL"].endswith("/abc/$default")
+    assert seen["EFFECT_BROKER_KEYRING"] == f"file:{tmp_path / 'k'}"
     assert (tmp_path / "env").stat().st_mode & 0o077 == 0
 
 
