@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from effect_broker.domain.errors import InvalidRequest
+from effect_broker.domain.errors import InvalidRequest, KeysMissing, SecretNotFound
 from effect_broker.ports import Tenant
 from effect_broker.surfaces.admin import OVERLAP, Administration
 from effect_broker.surfaces.requests import Fields
 from effect_broker.wiring.core import Core
 from effect_broker.wiring.sources import migrate
+
+_log: Final = logging.getLogger(__name__)
 
 UPGRADE: Final = "upgrade"
 
@@ -23,7 +26,8 @@ async def answer_setup(core: Core, event: Mapping[str, Any]) -> dict[str, Any]:
 
     An event that names none is a deployment's own (`{}`, or what CloudFormation sends):
     an upgrade of the schema. It fails where the keyring lacks a key that stored work
-    relies on, so that no traffic moves to a release that could not go on with it.
+    relies on, so that no traffic moves to a release that could not go on with it; a
+    keyring that was not put yet is another matter.
 
     Raises:
         InvalidRequest: an unknown operation, or fields that it does not have.
@@ -39,7 +43,14 @@ async def answer_setup(core: Core, event: Mapping[str, Any]) -> dict[str, Any]:
 async def _upgrade(core: Core, body: dict[str, Any]) -> dict[str, Any]:
     Fields(body, known=()).check()
     revision = await asyncio.to_thread(migrate, core.settings)
-    await core.check_keys()
+    try:
+        await core.check_keys()
+    except KeysMissing as missing:
+        # A deployment makes the keyring's secret empty, also beside a database that was
+        # there before: whoever deploys can only then put the keys back.
+        if not isinstance(missing.__cause__, SecretNotFound):
+            raise
+        _log.warning("the keyring has no value yet; nothing is served without it")
     return {"revision": revision}
 
 

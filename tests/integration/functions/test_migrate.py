@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from effect_broker.ledger.migrate import HEAD
 from effect_broker.surfaces.refusing import InvocationRefused
-from tests.integration.functions.invoking import Lambdas, charge
+from tests.integration.functions.invoking import KEYRING, Lambdas, charge
 
 CLOUDFORMATION = {"RequestType": "Create", "ResourceProperties": {"HandlerArn": "x"}}
 
@@ -135,3 +137,28 @@ def test_operations_that_mean_nothing_are_refused_by_name(
     lambdas: Lambdas, event: Any, name: str
 ) -> None:
     assert refused(lambdas, event)[0] == name
+
+
+def test_deployment_beside_an_older_database_goes_on_before_its_keyring_is_put(
+    lambdas: Lambdas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stack makes the secret empty: only then can the keys be put back into it."""
+    lambdas.http("POST", "/v1/effects", charge())
+    monkeypatch.delenv("EFFECT_BROKER_KEYRING")
+    monkeypatch.setenv("EFFECT_BROKER_KEYRING_SECRET", "effect-broker/keyring")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws(), Lambdas(keys=lambdas.keys) as redeployed:
+        assert redeployed.invoke("migrate", {})["revision"]
+        answer, _ = redeployed.http("POST", "/v1/effects", charge())
+        assert answer["statusCode"] in (500, 503)
+        store = boto3.client("secretsmanager")
+        other = KEYRING.replace('"k1"', '"k9"')
+        store.create_secret(Name="effect-broker/keyring", SecretString=other)
+    with mock_aws(), Lambdas() as wrong:
+        boto3.client("secretsmanager").create_secret(
+            Name="effect-broker/keyring", SecretString=other
+        )
+        assert refused(wrong, {})[0] == "KeysMissing"
