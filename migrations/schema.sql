@@ -1238,7 +1238,7 @@ CREATE TABLE effect_broker.effect_tombstones (
     last_metadata character varying(65536) NOT NULL,
     receipt_id uuid NOT NULL,
     kind effect_broker.effect_status NOT NULL,
-    source text NOT NULL,
+    source character varying(64) NOT NULL,
     reason character varying(4096) NOT NULL,
     external_id character varying(4096),
     flags text[] NOT NULL,
@@ -1531,6 +1531,18 @@ CREATE FUNCTION effect_broker.month_start(p_month date) RETURNS uuid
     SELECT effect_broker.first_id_at(date_trunc('month', p_month::timestamp) AT TIME ZONE 'UTC')
 $$;
 ALTER FUNCTION effect_broker.month_start(p_month date) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.note_api_key_use(p_key_id text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'effect_broker', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE api_keys k SET last_used_at = clock_timestamp()
+    WHERE k.key_id = p_key_id
+        AND (k.last_used_at IS NULL OR k.last_used_at < clock_timestamp() - interval '1 hour');
+    RETURN FOUND;
+END
+$$;
+ALTER FUNCTION effect_broker.note_api_key_use(p_key_id text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.obstacle_row(p_obstacle text) RETURNS effect_broker.claim_row
     LANGUAGE plpgsql
     AS $$
@@ -2480,6 +2492,7 @@ CREATE TABLE effect_broker.api_keys (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
+    last_used_at timestamp with time zone,
     CONSTRAINT api_keys_key_id_check CHECK (((length(key_id) >= 1) AND (length(key_id) <= 64))),
     CONSTRAINT api_keys_scopes_check CHECK (((scopes <@ ARRAY['submit'::text, 'read'::text, 'operate'::text]) AND (cardinality(scopes) > 0))),
     CONSTRAINT api_keys_secret_hash_check CHECK (((octet_length(secret_hash) >= 32) AND (octet_length(secret_hash) <= 64)))
@@ -2676,7 +2689,7 @@ CREATE TABLE effect_broker.ledger_control (
     since timestamp with time zone,
     released_by text,
     released_at timestamp with time zone,
-    timeline text,
+    timeline character varying(64),
     CONSTRAINT ledger_control_reason_check CHECK ((octet_length(reason) <= 1024)),
     CONSTRAINT ledger_control_released_by_check CHECK ((octet_length(released_by) <= 1024)),
     CONSTRAINT ledger_control_singleton_check CHECK (singleton)
@@ -2895,6 +2908,8 @@ REVOKE ALL ON FUNCTION effect_broker.milliseconds(p_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.milliseconds(p_ms bigint) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.month_start(p_month date) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.month_start(p_month date) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.note_api_key_use(p_key_id text) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.note_api_key_use(p_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.obstacle_row(p_obstacle text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.overdue(p_limit integer, p_margin_ms bigint) TO effect_broker_app;

@@ -7,7 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from effect_broker.domain.errors import DecisionRefused, EffectNotFound, VersionConflict
+from effect_broker.domain.errors import (
+    DecisionRefused,
+    EffectNotFound,
+    NotFound,
+    VersionConflict,
+)
 from effect_broker.domain.receipt import ReceiptDraft, ReceiptKind, ReceiptSource
 from effect_broker.ids import uuid7
 from effect_broker.ledger.chain import first_break
@@ -281,6 +286,27 @@ async def test_a_rotated_key_opens_for_the_overlap_beside_the_one_that_follows_i
     assert await registry.rotate_key("old", "fourth", new, None, overlap=hour) is None
     assert await registry.key("fourth") is None
     assert await registry.rotate_key("none", "fifth", new, None, overlap=hour) is None
+
+
+async def test_last_use_of_a_key_is_kept_to_the_hour(store: Store) -> None:
+    await store.registry.add_key(store.tenant_id, "k-1", bytes(32), ["read"], None)
+    (unused,) = await store.registry.keys()
+    assert unused.last_used_at is None
+    await store.registry.note_key_use("k-1")
+    (used,) = await store.registry.keys()
+    assert used.last_used_at is not None
+    assert used.last_used_at >= used.created_at
+    await store.registry.note_key_use("k-1")
+    assert await store.registry.keys() == [used]
+    await store.registry.note_key_use("nobody's")
+
+
+async def test_tenant_moves_to_another_hmac_key(store: Store) -> None:
+    await store.registry.set_hmac_key(store.tenant_id, "h2")
+    (moved,) = await store.registry.tenants()
+    assert moved.hmac_key_id == "h2"
+    with pytest.raises(NotFound):
+        await store.registry.set_hmac_key(uuid4(), "h2")
 
 
 async def test_keys_are_listed_with_what_became_of_them(store: Store) -> None:

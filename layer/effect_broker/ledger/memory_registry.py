@@ -21,6 +21,7 @@ class _Key:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
 
 
 class MemoryRegistry:
@@ -144,12 +145,21 @@ class MemoryRegistry:
                 created_at=found.created_at,
                 expires_at=found.expires_at,
                 revoked_at=found.revoked_at,
+                last_used_at=found.last_used_at,
                 state=self._state(found),
             )
             for key_id, found in self._keys.items()
             if tenant_id in (None, found.credential.tenant_id)
         ]
         return sorted(listed, key=lambda it: (it.tenant_slug, it.created_at, it.key_id))
+
+    async def note_key_use(self, key_id: str) -> None:
+        """Keep that a key opened now, unless it did within the hour."""
+        found, now = self._keys.get(key_id), self._now()
+        if found is None:
+            return
+        if found.last_used_at is None or found.last_used_at < now - timedelta(hours=1):
+            self._keys[key_id] = replace(found, last_used_at=now)
 
     async def revoke_key(self, key_id: str) -> bool:
         """Revoke a key; False where there is none."""

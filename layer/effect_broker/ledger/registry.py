@@ -130,6 +130,7 @@ class PostgresRegistry:
                 created_at=row.created_at,
                 expires_at=row.expires_at,
                 revoked_at=row.revoked_at,
+                last_used_at=row.last_used_at,
                 state=KeyState(row.state),
             )
             for row in await self._call("keys", tenant_id=tenant_id)
@@ -145,6 +146,10 @@ class PostgresRegistry:
             row.key_id, row.tenant_id, row.slug, frozenset(row.scopes)
         )
         return credential, row.secret_hash
+
+    async def note_key_use(self, key_id: str) -> None:
+        """Keep that a key opened now, unless that was kept within the hour."""
+        await self._call("note_key_use", key_id=key_id)
 
     async def revoke_key(self, key_id: str) -> bool:
         """Revoke a key; False where there is none."""

@@ -44,7 +44,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What operators see of a key; its secret is not kept."""
+    """What operators see of a key: no secret, and its last use to the hour."""
 
     key_id: str
     tenant_slug: str
@@ -52,6 +52,7 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    last_used_at: datetime | None
     state: KeyState
 
 
@@ -119,6 +120,9 @@ class Registry(Protocol):
         """Return a live key (neither revoked nor expired, tenant enabled) with its secret
         hash.
         """
+
+    async def note_key_use(self, key_id: str) -> None:
+        """Keep that a key opened now, unless that was kept within the hour."""
 
     async def revoke_key(self, key_id: str) -> bool:
         """Revoke a key; False where there is none."""

@@ -1,6 +1,7 @@
 """API keys: `ebk_<id>_<secret>`, kept as a digest, compared in constant time.
 
-No request writes to the registry, whatever it presents.
+A refused request writes nothing, whatever it presents. A key that opens is noted once an
+hour.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ to reach a warm process."""
 
 VERIFIED_KEYS_MAX: Final = 4096
 """More live callers than this in one process cost a look-up each, not memory."""
+
+NOTED_SECONDS: Final = 3600.0
+"""How often one process notes that a key is used; nobody revokes a key by the minute."""
 
 _KEY: Final = re.compile(r"ebk_([0-9a-f]{16})_([0-9a-f]{64})")
 _NO_HASH: Final = hashlib.sha256(b"no key has this digest").digest()
@@ -89,6 +93,7 @@ class Authenticator:
         self._registry = registry
         self._monotonic = monotonic
         self._verified: dict[bytes, tuple[float, Credential]] = {}
+        self._noted: dict[str, float] = {}
 
     async def authenticate(self, authorization: str | None) -> Credential:
         """Return whose key an `Authorization` header carries.
@@ -104,6 +109,7 @@ class Authenticator:
         if known is not None and self._monotonic() < known[0]:
             return known[1]
         credential = await self._look_up(key_id, secret)
+        await self._note(key_id)
         self._believe(presented, credential)
         return credential
 
@@ -114,6 +120,15 @@ class Authenticator:
         if found is None or not matches:
             raise _refused()
         return found[0]
+
+    async def _note(self, key_id: str) -> None:
+        now = self._monotonic()
+        if now < self._noted.get(key_id, now):
+            return
+        await self._registry.note_key_use(key_id)
+        if len(self._noted) >= VERIFIED_KEYS_MAX:
+            self._noted.clear()
+        self._noted[key_id] = now + NOTED_SECONDS
 
     def _believe(self, presented: bytes, credential: Credential) -> None:
         if len(self._verified) >= VERIFIED_KEYS_MAX:

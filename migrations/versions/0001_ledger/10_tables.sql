@@ -46,7 +46,7 @@ CREATE TABLE effect_broker.ledger_keys (
     PRIMARY KEY (kind, key_id)
 );
 
--- Last use is not kept: it would make one hot row of every busy key.
+-- Last use is kept to the hour: more often it would make one hot row of every busy key.
 CREATE TABLE effect_broker.api_keys (
     key_id text PRIMARY KEY CHECK (length(key_id) BETWEEN 1 AND 64),
     tenant_id uuid NOT NULL REFERENCES effect_broker.tenants,
@@ -54,7 +54,8 @@ CREATE TABLE effect_broker.api_keys (
     scopes text[] NOT NULL CHECK (scopes <@ ARRAY['submit', 'read', 'operate'] AND cardinality(scopes) > 0),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz,
-    revoked_at timestamptz
+    revoked_at timestamptz,
+    last_used_at timestamptz
 );
 
 CREATE INDEX api_keys_by_tenant ON effect_broker.api_keys (tenant_id);
@@ -371,7 +372,7 @@ CREATE TABLE effect_broker.ledger_control (
     since timestamptz,
     released_by text CHECK (octet_length(released_by) <= 1024),
     released_at timestamptz,
-    timeline text
+    timeline varchar(64)
 );
 
 COMMENT ON COLUMN effect_broker.ledger_control.timeline IS

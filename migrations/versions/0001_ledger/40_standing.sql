@@ -47,7 +47,7 @@ CREATE TABLE effect_broker.effect_tombstones (
     last_metadata varchar(65536) NOT NULL,
     receipt_id uuid NOT NULL,
     kind effect_broker.effect_status NOT NULL,
-    source text NOT NULL,
+    source varchar(64) NOT NULL,
     reason varchar(4096) NOT NULL,
     external_id varchar(4096),
     flags text[] NOT NULL,

@@ -101,6 +101,19 @@ BEGIN
 END
 $$;
 
+-- A use within the hour of the last one that was noted writes nothing.
+CREATE FUNCTION effect_broker.note_api_key_use(p_key_id text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+AS $$
+BEGIN
+    UPDATE api_keys k SET last_used_at = clock_timestamp()
+    WHERE k.key_id = p_key_id
+        AND (k.last_used_at IS NULL OR k.last_used_at < clock_timestamp() - interval '1 hour');
+    RETURN FOUND;
+END
+$$;
+
 -- Add a contract version or return the equal one, and route its tool to it. One with another digest changes nothing:
 -- the caller sees it and refuses.
 CREATE FUNCTION effect_broker.publish_contract(

@@ -10,13 +10,17 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from effect_broker.domain.intent import Intent
+from effect_broker.domain.errors import PayloadDrift
+from effect_broker.domain.intent import Intent, Reservation
 from effect_broker.ledger.composite import rows as composite_rows
 from effect_broker.ledger.connection import Connections
+from effect_broker.ledger.postgres import PostgresLedger
+from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ledger.rows import new_intent
 from effect_broker.ports import Claim, StepStatus
 from tests.conformance.ledgers import MARGIN, S, Store, lost, postgres_store, succeeded
 from tests.guarantees import guarantee
+from tests.integration.broker.world import MovableClock, World, contract, postgres_time
 
 RESERVE = (
     "SELECT created, effect_id FROM effect_broker.reserve(%s::effect_broker.new_intent[])"
@@ -49,6 +53,54 @@ async def test_a_thousand_reservations_of_one_key_are_one_intent(crowd: Store) -
         assert Counter(answer.created for answer in answered)[True] == 1
         assert len({answer.intent.effect_id for answer in answered}) == 1
     assert of_mine[0].intent.effect_id != of_theirs[0].intent.effect_id
+
+
+@guarantee("one-intent-per-key")
+async def test_a_thousand_reservations_by_callers_of_another_isolation(
+    fresh_database: str,
+) -> None:
+    """A role or a pooler may give its sessions REPEATABLE READ: the call is repeated."""
+    isolation = "default_transaction_isolation%3Drepeatable%5C%20read"
+    connections = Connections(f"{fresh_database}?options=-c%20{isolation}", limit=20)
+    crowd = postgres_store(fresh_database, connections)
+    await crowd.open()
+    intents = [crowd.intent("order:42:charge") for _ in range(1000)]
+    answers = await asyncio.gather(*(crowd.ledger.reserve([it]) for it in intents))
+    assert Counter(answer.created for (answer,) in answers)[True] == 1
+    assert len({answer.intent.effect_id for (answer,) in answers}) == 1
+    await connections.close()
+
+
+@guarantee("one-intent-per-key", "drift-is-refused")
+async def test_of_two_payloads_at_once_under_one_key_one_only_meets_conflicts(
+    fresh_database: str,
+) -> None:
+    connections = Connections(fresh_database, limit=20)
+    world = World(
+        ledger=PostgresLedger(connections),
+        registry=PostgresRegistry(connections),
+        clock=MovableClock(),
+        pass_time=postgres_time(fresh_database),
+    )
+    await world.open(contract())
+    amounts = [100, 250] * 200
+    answers = await asyncio.gather(
+        *(world.submit(amount=amount) for amount in amounts), return_exceptions=True
+    )
+    told = list(zip(amounts, answers, strict=True))
+    (won,) = [
+        (amount, answer.effect)
+        for amount, answer in told
+        if isinstance(answer, Reservation) and answer.created
+    ]
+    for amount, answer in told:
+        if amount == won[0]:
+            assert isinstance(answer, Reservation)
+            assert answer.effect.effect_id == won[1].effect_id
+        else:
+            assert isinstance(answer, PayloadDrift)
+            assert (answer.effect_id, answer.fields) == (won[1].effect_id, ("amount",))
+    await connections.close()
 
 
 @guarantee("one-intent-per-key")

@@ -228,3 +228,21 @@ def _one_row_of_what_few_effects_have(
         " now(), 'k'",
     ):
         connection.execute(statement.encode(), {"tenant_id": store.tenant_id})
+
+
+def test_every_text_has_a_limit(database_url: str) -> None:
+    """A column has its length in its type, its domain or a CHECK, or it is an enum's."""
+    with psycopg.connect(database_url) as connection:
+        found = connection.execute(
+            "SELECT c.relname || '.' || a.attname"
+            " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+            " WHERE c.relnamespace = 'effect_broker'::regnamespace"
+            "  AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+            "  AND a.attnum > 0 AND NOT a.attisdropped"
+            "  AND a.atttypid = ANY (ARRAY['text', 'varchar']::regtype[])"
+            "  AND a.atttypmod = -1 AND NOT EXISTS ("
+            "   SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'"
+            "    AND a.attnum = ANY (k.conkey) AND pg_get_constraintdef(k.oid)"
+            "    ~ ('length\\(' || a.attname || '|' || a.attname || ' (= ANY|~)'))"
+        ).fetchall()
+    assert [name for (name,) in found] == []

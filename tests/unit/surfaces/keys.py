@@ -12,11 +12,12 @@ TENANT = UUID("00000000-0000-4000-8000-000000000001")
 
 
 class KeyStore:
-    """Answers `key`; every other call of a registry is noted as a write."""
+    """Answers `key` and keeps uses; every other call of a registry counts as a write."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.written: list[str] = []
+        self.noted: list[str] = []
         self._live: dict[str, tuple[Credential, bytes]] = {}
         self._forgotten: dict[str, tuple[Credential, bytes]] = {}
 
@@ -37,6 +38,9 @@ class KeyStore:
     async def key(self, key_id: str) -> tuple[Credential, bytes] | None:
         self.asked.append(key_id)
         return self._live.get(key_id)
+
+    async def note_key_use(self, key_id: str) -> None:
+        self.noted.append(key_id)
 
     def __getattr__(self, name: str) -> Any:
         self.written.append(name)

@@ -54,6 +54,30 @@ async def test_good_key_proves_its_tenant(
     assert credential.scopes == {"submit", "read"}
 
 
+async def test_use_of_a_key_is_noted_once_an_hour(
+    authenticator: Authenticator, store: KeyStore, clock: Clock
+) -> None:
+    key = store.add("submit")
+    for _ in range(3):
+        await authenticator.authenticate(f"Bearer {key}")
+        clock.now += auth.VERIFIED_SECONDS
+    assert len(store.asked) == 3
+    assert store.noted == [key.split("_")[1]]
+    clock.now += auth.NOTED_SECONDS
+    await authenticator.authenticate(f"Bearer {key}")
+    assert len(store.noted) == 2
+
+
+async def test_refused_key_is_noted_nowhere(
+    authenticator: Authenticator, store: KeyStore
+) -> None:
+    key = store.add("submit")
+    wrong = key[:-1] + ("0" if key[-1] != "0" else "1")
+    with pytest.raises(Unauthenticated):
+        await authenticator.authenticate(f"Bearer {wrong}")
+    assert (store.noted, store.written) == ([], [])
+
+
 @pytest.mark.parametrize(
     "header",
     [

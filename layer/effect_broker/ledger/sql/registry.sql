@@ -42,7 +42,7 @@ SELECT rotate_api_key AS old_key_ends_at FROM effect_broker.rotate_api_key(
 
 -- name: keys
 -- Whose keys there are, dead ones too; their hashes are not read.
-SELECT k.key_id, t.slug, k.scopes, k.created_at, k.expires_at, k.revoked_at,
+SELECT k.key_id, t.slug, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
     CASE WHEN k.revoked_at IS NOT NULL THEN 'revoked' WHEN k.expires_at <= clock_timestamp() THEN 'expired'
         WHEN t.disabled_at IS NOT NULL THEN 'tenant_disabled' ELSE 'live' END AS state
 FROM effect_broker.api_keys k
@@ -57,6 +57,10 @@ FROM effect_broker.api_keys k
 JOIN effect_broker.tenants t ON t.tenant_id = k.tenant_id
 WHERE k.key_id = %(key_id)s::text AND k.revoked_at IS NULL AND t.disabled_at IS NULL
     AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp());
+
+-- name: note_key_use
+-- Once an hour for each key, whoever asks.
+SELECT note_api_key_use AS noted FROM effect_broker.note_api_key_use(%(key_id)s::text);
 
 -- name: revoke_key
 -- The first revocation stands.

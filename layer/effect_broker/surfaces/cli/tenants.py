@@ -117,7 +117,7 @@ def list_keys(
 
     print_rows(
         [_key_row(key) for key in on_the_ledger(run)],
-        ("key_id", "tenant", "scopes", "state", "created_at", "ends_at"),
+        ("key_id", "tenant", "scopes", "state", "created_at", "last_used_at", "ends_at"),
         as_json=as_json,
         empty="No key yet: effect-broker keys create SLUG --scope submit",
     )
@@ -183,5 +183,6 @@ def _key_row(key: ApiKey) -> dict[str, Any]:
         "scopes": " ".join(key.scopes),
         "state": str(key.state),
         "created_at": key.created_at,
+        "last_used_at": key.last_used_at,
         "ends_at": key.revoked_at or key.expires_at,
     }
