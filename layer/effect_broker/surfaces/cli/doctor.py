@@ -13,11 +13,12 @@ from effect_broker.surfaces.cli.ground import (
     REFUSED,
     AsJson,
     on_the_ledger,
-    print_rows,
+    print_json,
 )
 
 if TYPE_CHECKING:
     from effect_broker.surfaces.diagnosis.examination import PostPath
+    from effect_broker.surfaces.diagnosis.finding import Finding
     from effect_broker.wiring.core import Core
 
 
@@ -52,13 +53,37 @@ def doctor(
         return await examination.findings(), examination.ledger_away
 
     findings, away = on_the_ledger(run)
-    rows = [asdict(finding) for finding in findings]
-    columns = ("check", "verdict", "where", "what", "do")
-    print_rows(rows, columns, as_json=as_json, empty="")
+    for finding in findings:
+        if as_json:
+            print_json(asdict(finding))
+        else:
+            _print_finding(finding)
     if away:
         raise typer.Exit(AWAY)
-    if any(row["verdict"] == "broken" for row in rows):
+    if any(finding.verdict == "broken" for finding in findings):
         raise typer.Exit(REFUSED)
+
+
+def _print_finding(finding: Finding) -> None:
+    """Print what is so in a paragraph, and what to do about it in another."""
+    import shutil
+    import textwrap
+
+    width = max(60, shutil.get_terminal_size().columns)
+    head = f"{finding.verdict:<8} {finding.check:<20} "
+    told = f"{finding.where}: {finding.what}"
+    blank = " " * len(head)
+    print(textwrap.fill(told, width, initial_indent=head, subsequent_indent=blank))
+    if finding.do:
+        print(
+            textwrap.fill(
+                finding.do,
+                width,
+                initial_indent=f"{blank}→ ",
+                subsequent_indent=f"{blank}  ",
+                break_on_hyphens=False,
+            )
+        )
 
 
 def _path(url: str, listen: str) -> PostPath:

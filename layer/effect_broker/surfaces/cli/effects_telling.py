@@ -39,9 +39,9 @@ def print_effects(found: Sequence[Found], *, more: bool, as_json: bool) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("effect", no_wrap=True)
-    for heading in ("age", "state", "why, and what may be done"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("effect", "age", "state"):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    table.add_column("what, why, and what may be done", overflow="fold")
     for one in found:
         table.add_row(*(Text("\n".join(cell)) for cell in _cells(one)))
     _console().print(table)
@@ -146,10 +146,11 @@ def _attempt_line(attempt: AttemptAnswer) -> str:
 def _cells(found: Found) -> Iterator[tuple[str, ...]]:
     view, intent = found.view, found.view.snapshot.intent
     contract = f"{intent.contract_name} {intent.contract_version}"
-    yield str(intent.effect_id), f"{found.tenant}  {intent.operation_key}"
+    yield str(intent.effect_id), found.tenant
     yield (_span(timedelta(seconds=_age_seconds(found))),)
     yield str(view.snapshot.status), contract
-    yield _shown(view.snapshot.reason or "·"), _next_of(view)
+    why = _shown(view.snapshot.reason or "·")
+    yield intent.operation_key, f"{why}; {_next_of(view)}"
 
 
 def _next_of(view: EffectView) -> str:
