@@ -1,13 +1,12 @@
-"""Months, old payloads and holds, from the shell."""
+"""Months and old payloads, from the shell."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from effect_broker.ledger import retention
@@ -185,18 +184,3 @@ def test_application_role_is_told_that_upkeep_is_the_owners(
         told = busy_shop.text("ledger", *command, status=1)
         assert "rights of the ledger's owner" in told
     assert months(busy_shop, "--make") == listed
-
-
-def test_dispatch_is_held_and_released_from_the_shell(busy_shop: Commands) -> None:
-    held = busy_shop.line("ledger", "hold", "the target's books are being compared")
-    assert held["reason"] == "the target's books are being compared"
-    assert datetime.fromisoformat(held["since"]) <= datetime.now(UTC)
-    again = busy_shop.line("ledger", "hold", "another reason")
-    assert again["reason"] == held["reason"]
-    assert busy_shop.line("ledger", "release") == {"released": True}
-    assert busy_shop.line("ledger", "release") == {"released": False}
-    with psycopg.connect(busy_shop.url) as connection:
-        row = connection.execute(
-            "SELECT released_by LIKE 'operator:%' FROM effect_broker.ledger_control"
-        ).fetchone()
-    assert row == (True,)

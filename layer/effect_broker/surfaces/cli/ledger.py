@@ -1,4 +1,4 @@
-"""Commands about the ledger itself: months, old payloads, keys that rotate, holds.
+"""Commands about the ledger itself: months, old payloads, and keys that rotate.
 
 Most need the rights of the ledger's owner, which the application does not have.
 """
@@ -159,31 +159,6 @@ def reencrypt(dry_run: DryRun = False, as_json: AsJson = False) -> None:
     _tell_rotation(done, left, as_json=as_json)
     if done.unreadable:
         raise typer.Exit(REFUSED)
-
-
-@app.command("hold")
-def hold(
-    reason: Annotated[str, typer.Argument(help="Why; whoever releases it reads it.")],
-) -> None:
-    """Stop every dispatch until `ledger release`; submits and lookups go on."""
-
-    async def run(core: Core) -> Any:
-        await core.ledger.hold_dispatch(reason)
-        return await core.ledger.dispatch_hold()
-
-    held = on_the_ledger(run)
-    print_json({"held": True, "reason": held.reason, "since": held.since})
-
-
-@app.command("release")
-def release() -> None:
-    """Let dispatch go on that was held by somebody, or by a failover or a clock step."""
-    from effect_broker.surfaces.cli.given import whoami
-
-    async def run(core: Core) -> bool:
-        return await core.ledger.release_dispatch(whoami())
-
-    print_json({"released": on_the_ledger(run)})
 
 
 def _planned(chosen: date) -> PartitionedMonth:

@@ -197,5 +197,5 @@ async def _hold(core: Core) -> Finding:
         "dispatch",
         "ledger",
         f"Held since {hold.since.isoformat()}: {hold.reason}",
-        "Compare the ledger with its targets, then `effect-broker ledger release`.",
+        "Compare the ledger with its targets, then `effect-broker dispatch release`.",
     )
