@@ -206,6 +206,7 @@ def test_inspection_draws_the_history_with_its_attempts(
     ):
         assert said in printed, printed
     assert printed.index("EffectReserved") < printed.index("OutcomeLost")
+    assert "fail" not in printed.lower(), "P6: an unknown outcome is no failure"
 
 
 def test_inspection_at_a_point_shows_how_it_stood_there(
