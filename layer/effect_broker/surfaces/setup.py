@@ -13,6 +13,7 @@ from effect_broker.domain.errors import InvalidRequest, KeysMissing, SecretNotFo
 from effect_broker.ports import Tenant
 from effect_broker.surfaces.admin import OVERLAP, Administration
 from effect_broker.surfaces.requests import Fields
+from effect_broker.surfaces.setup_ledger import LEDGER_OPERATIONS
 from effect_broker.wiring.core import Core
 from effect_broker.wiring.sources import migrate
 
@@ -179,4 +180,5 @@ _OPERATIONS: Final[Mapping[str, _Operation]] = {
     "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
     "publish_contracts": _publish_contracts,
+    **LEDGER_OPERATIONS,
 }
