@@ -39,14 +39,14 @@ logs: setup ## show the logs of what runs (ARGS names one part)
 demo: setup ## kill a worker after the target committed, and watch one charge stay one charge
 	@$(PYTHON_BIN) -m examples.crash_matrix demo $(ARGS)
 
-crash-matrix: setup ## kill at every point of every safety class, and count the charges (QUICK=1: minutes)
-	@$(PYTHON_BIN) -m examples.crash_matrix matrix $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
+crash-matrix: setup ## kill at every point of every class, and count charges (QUICK=1: minutes; DEPLOYED=1: kill Lambdas)
+	@$(PYTHON_BIN) -m examples.crash_matrix $(if $(filter-out 0,$(DEPLOYED)),deployed,matrix) $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
 
 chaos: setup ## kill workers and reconcilers at random for a minute under 500 effects
 	@$(PYTHON_BIN) -m tests.chaos.storm $(ARGS)
 
-simulate: setup ## run seeded histories of workers, crashes and late answers
-	@$(PYTHON_BIN) -m tests.simulation $(ARGS)
+simulate: setup ## run seeded histories of workers, crashes and late answers (SEEDS=100000)
+	@$(PYTHON_BIN) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 bench: setup ## measure against a bare durable insert on this machine (QUICK=1: two minutes)
 	@$(PYTHON_BIN) -m benchmarks $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)

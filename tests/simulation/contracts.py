@@ -11,7 +11,7 @@ from tests.simulation.target import Keeps
 SETTLEMENT: Final = 10
 """Seconds: more than wire, work and lag together."""
 
-STRONG: Final = {"consistency": "strong", "timeout": "4s"}
+STRONG: Final = {"consistency": "strong", "timeout": "9s"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def _contract(tool: str, safety: str, **changes: Any) -> EffectContract:
         "safety": safety,
         "adapter": "simulated",
         "attempt_timeout": "4s",
-        "lease": "8s",
+        "lease": "12s",
         "backoff": {"initial": "1s", "factor": 1.5, "max": "5s", "jitter": 0.1},
         "submit_deadline": "2m",
         "redispatch_limit": 6,
@@ -83,7 +83,7 @@ KINDS: Final = (
     Kind(_contract("b.strong", _B, probe=STRONG), Keeps.NOTHING),
     Kind(_contract("b.twice", _B, probe=STRONG, probe_gap="5s"), Keeps.NOTHING),
     Kind(
-        _contract("b.eventual", _B, probe={"consistency": "eventual", "timeout": "4s"}),
+        _contract("b.eventual", _B, probe={"consistency": "eventual", "timeout": "9s"}),
         Keeps.NOTHING,
     ),
     Kind(_contract("c.unsafe", "unsafe"), Keeps.NOTHING),

@@ -10,7 +10,7 @@ from effect_broker.domain.errors import PayloadDrift
 from effect_broker.domain.intent import Reservation
 from effect_broker.domain.status import TERMINAL, EffectStatus
 from effect_broker.ledger.memory_effect import MemoryEffect
-from effect_broker.ports import EffectQuery
+from effect_broker.ports import EffectQuery, Step, StepResult, StepStatus
 
 if TYPE_CHECKING:
     from tests.simulation.target import Row
@@ -91,8 +91,21 @@ def of_an_effect(world: World, effect: Effect, found: MemoryEffect) -> str | Non
         return f"{name}: the history has a gap"
     if found.events[-1].new_status is not found.status:
         return f"{name}: the last event says {found.events[-1].new_status}"
-    if not _is_listed(world, found):
-        return f"{name}: {found.status} with an unproved attempt, and not listed"
+    return None
+
+
+def of_listing(world: World) -> str | None:
+    """Rule 5: whatever may have happened is listed as unknown, whatever its status."""
+    for effect in world.effects:
+        effect_id = world.ids.get(effect.operation_key)
+        if effect_id is None:
+            continue
+        found = world.ledger._effects[effect_id]
+        if not _is_listed(world, found):
+            return (
+                f"{effect.operation_key}: {found.status} with an unproved attempt, and"
+                " not listed"
+            )
     return None
 
 
@@ -107,14 +120,28 @@ def _is_listed(world: World, found: MemoryEffect) -> bool:
     return work.unknown_since is not None
 
 
+def of_a_record(
+    world: World, steps: Sequence[Step], results: Sequence[StepResult]
+) -> str | None:
+    """Rule 10: what a worker learned is kept with its attempt, also if it was late."""
+    for step, result in zip(steps, results, strict=True):
+        done = result.status in (StepStatus.APPLIED, StepStatus.FENCED)
+        if not done or step.attempt is None or step.transition.ending is None:
+            continue
+        effect = world.ledger._effects[step.effect_id]
+        if effect.attempts[step.attempt.ordinal - 1].ending is None:
+            return f"{effect.intent.operation_key}: what an attempt learned is lost"
+    return None
+
+
 def of_an_answer(
     world: World, effect: Effect, made: Reservation, drifts: bool
 ) -> str | None:
     """A caller is told the one effect; changed arguments are never accepted."""
     name = effect.operation_key
-    asked = {"amount": effect.amount}
     first = world.ledger._effects[made.effect.effect_id]
-    if drifts and made.replayed and dict(made.effect.request.arguments) == asked:
+    asked = b'{"amount":%d}' % (effect.amount + drifts)
+    if first.intent.arguments_ciphertext != asked:
         return f"{name}: changed arguments were answered as a replay"
     if world.ids.setdefault(name, first.intent.effect_id) != first.intent.effect_id:
         return f"{name}: two callers were told two effects"
@@ -126,8 +153,7 @@ def of_a_drift(
 ) -> str | None:
     """Equal arguments are no drift, whatever was deployed since."""
     stored = world.ledger._effects[refused.effect_id].intent
-    first = stored.arguments_ciphertext == b'{"amount":%d}' % effect.amount
-    if first and not drifts:
+    if stored.arguments_ciphertext == b'{"amount":%d}' % (effect.amount + drifts):
         return f"{effect.operation_key}: equal arguments were refused as drift"
     return None
 

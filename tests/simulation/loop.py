@@ -38,6 +38,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._dead: set[str] = set()
         self._frozen: dict[str, list[Any]] = {}
         self._made: list[asyncio.Task[Any]] = []
+        self._spawned: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._make)
 
     def time(self) -> float:
@@ -48,7 +49,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Start a task that belongs to a process."""
         context = copy_context()
         context.run(PROCESS.set, process)
-        return self.create_task(work, context=context)
+        task = self.create_task(work, context=context)
+        self._spawned.append(task)
+        return task
 
     def kill(self, process: str) -> None:
         """End a process as SIGKILL does."""
@@ -62,6 +65,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def thaw(self, process: str) -> None:
         """Let a frozen process go on."""
         self._ready.extend(self._frozen.pop(process, ()))
+
+    def defect(self) -> str | None:
+        """Say what ended a task that nobody may end: a defect of the broker's."""
+        for task in self._spawned:
+            if task.done() and not task.cancelled():
+                error = task.exception()
+                if error is not None:
+                    return f"defect: {type(error).__name__}: {error}"
+        return None
 
     def bury(self) -> None:
         """Forget what was killed, quietly: what its `finally` would do, nobody sees."""

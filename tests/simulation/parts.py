@@ -122,6 +122,8 @@ class LossyLedger:
             found = await inner(*args, **named)
             if name in WRITING:
                 world.check(self._process.name)
+                if name == "record":
+                    world.recorded(args[0], found)
                 if dice.fault("ledger answer lost", 0.04):
                     world.tell(f"{self._process.name}: the answer to {name} is lost")
                     raise LedgerUnavailable("lost behind")
@@ -173,9 +175,13 @@ class SimulatedSource:
     async def adapter(
         self, contract: EffectContract, *, scope_digest: bytes, deadline: Deadline | None
     ) -> TargetAdapter:
-        world = self._process.world
+        world, dice = self._process.world, self._process.world.dice
         if contract.safety == "transactional":
             return _LocalAdapter(self._process, contract)
+        if dice.fault("slow secrets", 0.08):
+            await asyncio.sleep(dice.between(0.5, 3))
+        if dice.fault("credentials change behind the claim", 0.01):
+            world.switch_account(contract.tool)
         account = world.account(contract.tool)
         return SimulatedAdapter(self._process, contract, account, scope_digest, deadline)
 
@@ -216,8 +222,9 @@ class SimulatedAdapter:
         )
         if dice.fault("cannot connect", 0.06):
             return NotSent("connect_failed")
-        stalls = dice.fault("stalls before the write", 0.08)
-        await asyncio.sleep(dice.between(1, 40) if stalls else 0.01)
+        stalls = dice.fault("stalls before the write", 0.1)
+        longest = 4.2 if dice.chance(0.6) else 40.0
+        await asyncio.sleep(dice.between(2, longest) if stalls else 0.01)
         try:
             gate.permit()
         except NothingSent as refused:
@@ -226,6 +233,8 @@ class SimulatedAdapter:
         request = self._request(effect)
         world.sent(self._process.name, effect, attempt_id, request)
         answer = world.target.send(request)
+        if dice.fault("adapter breaks behind its request", 0.04):
+            raise ZeroDivisionError("behind the request")
         try:
             async with asyncio.timeout(gate.seconds_left()):
                 told, row_id = await answer

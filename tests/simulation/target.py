@@ -12,9 +12,9 @@ from enum import StrEnum
 from tests.simulation.dice import Dice
 from tests.simulation.loop import SimulatedLoop
 
-WIRE_SECONDS_MAX = 3.0
+WIRE_SECONDS_MAX = 4.5
 WORK_SECONDS_MAX = 3.0
-LAG_SECONDS_MAX = 3.0
+LAG_SECONDS_MAX = 2.4
 """Together they lie inside the settlement bound that the contracts claim."""
 
 
@@ -110,7 +110,7 @@ class Target:
     ) -> None:
         dice, name = self.dice, request.operation_key
         slow = dice.fault("slow wire", 0.15)
-        await asyncio.sleep(dice.between(1, WIRE_SECONDS_MAX) if slow else 0.02)
+        await asyncio.sleep(dice.between(2, WIRE_SECONDS_MAX) if slow else 0.02)
         if dice.fault("request lost", 0.06):
             self.on_their_way[name] -= 1
             self.tell(f"the target never sees a request for {name}")
@@ -140,7 +140,7 @@ class Target:
                 return Answer.IN_PROGRESS, None
         self._busy[place] = self._busy.get(place, 0) + 1
         slow = dice.fault("slow target", 0.1)
-        await asyncio.sleep(dice.between(0.5, WORK_SECONDS_MAX) if slow else 0.01)
+        await asyncio.sleep(dice.between(1, WORK_SECONDS_MAX) if slow else 0.01)
         self._busy[place] -= 1
         return self._acted(request, place)
 
@@ -149,8 +149,8 @@ class Target:
     ) -> tuple[Answer, str | None]:
         dice = self.dice
         answer: tuple[Answer, str | None]
-        if dice.fault("declined", 0.06):
-            final = dice.chance(0.3)
+        if dice.fault("declined", 0.1):
+            final = dice.chance(0.5)
             answer = Answer.DECLINED_FINAL if final else Answer.DECLINED, None
             self._keep(request, place, answer, committed=None)
             return answer

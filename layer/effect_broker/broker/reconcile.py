@@ -15,6 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from effect_broker.broker.catalog import Catalog
+from effect_broker.broker.clock_watch import ClockWatch
 from effect_broker.broker.effects import deadline_after
 from effect_broker.broker.measuring import Measuring
 from effect_broker.broker.nudging import nudge
@@ -25,7 +26,11 @@ from effect_broker.broker.scopes import Scopes
 from effect_broker.broker.settling import with_new_key
 from effect_broker.domain.attempt import Attempt
 from effect_broker.domain.contract import EffectContract
-from effect_broker.domain.errors import EffectBrokerError, LedgerUnavailable
+from effect_broker.domain.errors import (
+    DispatchHeld,
+    EffectBrokerError,
+    LedgerUnavailable,
+)
 from effect_broker.domain.outcome import ProbeStatus
 from effect_broker.domain.receipt import ReceiptSource
 from effect_broker.domain.recovery import (
@@ -115,6 +120,7 @@ class Reconciler:
         self._clock_margin = clock_margin
         self._batch_max = batch_max
         self._new_id = new_id
+        self._clock_watch = ClockWatch(clock_margin)
 
     async def run_once(
         self,
@@ -128,20 +134,22 @@ class Reconciler:
 
         Raises:
             LedgerUnavailable: what was claimed and not recorded returns at its lease end.
+            DispatchHeld: the ledger's clock has stepped since this process last claimed:
+                nothing is decided by it, and dispatch is held until an operator looks.
         """
+        terms = await self._scopes.terms()
+        read = self._read_clocks()
         order = ClaimOrder(
             token=self._new_id(),
             worker=self._worker,
             limit=self._batch_max,
-            terms=await self._scopes.terms(),
+            terms=terms,
             clock_margin=self._clock_margin,
             budget=budget,
             effect_ids=effect_ids,
         )
-        read = Deadline(
-            self._clock.monotonic(), self._clock.boottime(), self._clock.wall()
-        )
         claimed = await self._ledger.claim_reconciliation(order)
+        await self._watch_the_clock(claimed.claims, read)
         pending, failed = await self._decide_all(claimed.claims, read)
         results = await self._recorder.record(pending) if pending else []
         self._measuring.steps(results)
@@ -162,6 +170,25 @@ class Reconciler:
             ),
             more=claimed.more,
         )
+
+    def _read_clocks(self) -> Deadline:
+        return Deadline(
+            self._clock.monotonic(), self._clock.boottime(), self._clock.wall()
+        )
+
+    async def _watch_the_clock(self, claims: Sequence[Claim], read: Deadline) -> None:
+        """Leave what was claimed to its lease where the ledger's clock has stepped: by a
+        wrong clock an absence could be believed too early.
+        """
+        if not claims:
+            return
+        stepped = self._clock_watch.step(claims[0].now, read, self._read_clocks())
+        if stepped is None:
+            return
+        seconds = stepped.total_seconds()
+        reason = f"The ledger's clock stepped by {seconds:+.1f} s."
+        await self._ledger.hold_dispatch(reason)
+        raise DispatchHeld(reason)
 
     async def _decide_all(
         self, claims: Sequence[Claim], read: Deadline

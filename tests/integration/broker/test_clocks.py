@@ -62,6 +62,27 @@ async def test_step_of_the_ledgers_clock_stops_dispatch_until_it_is_released(
     assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
 
 
+@guarantee("clock-step-stops-dispatch")
+async def test_step_that_a_reconciler_notices_decides_nothing_and_stops_dispatch() -> (
+    None
+):
+    world, stepped = _world_with_a_clock_of_its_own()
+    await world.open(contract("reconcilable"))
+    reconciler = world.reconciler()
+    world.target.lag_seconds = 3600.0
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    await world.let_pass(5)
+    await reconciler.run_once()
+    stepped[0] += 3600
+    with pytest.raises(DispatchHeld, match="stepped by"):
+        await reconciler.run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.RECONCILING
+    with pytest.raises(DispatchHeld):
+        await world.dispatcher().run_once()
+    assert len(world.target.requests) == 1
+
+
 async def test_time_that_passes_on_every_clock_is_no_step(world: World) -> None:
     await world.open(contract())
     dispatcher = world.dispatcher()
