@@ -1,11 +1,11 @@
-"""`python -m examples.crash_matrix demo | matrix`."""
+"""`python -m examples.crash_matrix demo | matrix | deployed`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from examples.crash_matrix.matrix.running import add_arguments
+from examples.crash_matrix.matrix.running import add_arguments, add_choice
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,11 +16,18 @@ def main(arguments: list[str] | None = None) -> int:
     add_arguments(
         verbs.add_parser("matrix", help="kill at every point, and count the charges")
     )
+    add_choice(
+        verbs.add_parser("deployed", help="the core of the matrix on the local AWS")
+    )
     given = parser.parse_args(arguments)
     if given.verb == "demo":
         from examples.crash_matrix.demo import demo
 
         return demo()
+    if given.verb == "deployed":
+        from examples.crash_matrix.deployed.running import deployed
+
+        return deployed(given)
     from examples.crash_matrix.matrix.running import matrix
 
     return matrix(given)

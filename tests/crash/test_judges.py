@@ -194,7 +194,7 @@ def test_what_is_well_is_found_well() -> None:
     ],
 )
 def test_a_planted_lie_is_named(
-    scenario: Scenario, lie: dict[str, Sequence[Any]], said: str
+    scenario: Scenario, lie: dict[str, Any], said: str
 ) -> None:
     assert any(
         said in broken for broken in broken_promises(scenario, replace(GOOD, **lie))

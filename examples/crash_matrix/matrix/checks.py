@@ -14,10 +14,6 @@ from effect_broker.domain.status import EffectStatus, EventType
 from effect_broker.ledger.chain import FIRST_HEAD, event_digest
 from examples.crash_matrix.matrix.cells import Scenario
 from examples.crash_matrix.matrix.evidence import Evidence, LocalCharge, instant
-from examples.crash_matrix.matrix.times import LEASE_SECONDS, SETTLEMENT_SECONDS
-
-LEASE: Final = timedelta(seconds=LEASE_SECONDS)
-SETTLEMENT: Final = timedelta(seconds=SETTLEMENT_SECONDS)
 
 # The target writes an arrival down once the whole request is read, and this machine is
 # busy with other cells: the byte that counts left earlier.
@@ -121,16 +117,16 @@ def _attempts_follow_proof(scenario: Scenario, found: Evidence) -> Broken:
     speak, also for settlement.
     """
     for earlier, later in zip(found.attempts, found.attempts[1:], strict=False):
-        if later.started_at < _authority_ends(earlier):
+        if later.started_at < _authority_ends(earlier, found.times.lease):
             yield f"attempt {later.ordinal} began while {earlier.ordinal} was under way"
-        settled = earlier.send_deadline + SETTLEMENT
+        settled = earlier.send_deadline + found.times.settlement
         unproved = earlier.kind not in PROVED_ABSENT or earlier.late
         if scenario is Scenario.B and unproved and later.started_at <= settled:
             yield f"attempt {later.ordinal} began before {earlier.ordinal} had settled"
 
 
-def _authority_ends(attempt: Any) -> datetime:
-    lease_end: datetime = attempt.started_at + LEASE
+def _authority_ends(attempt: Any, lease: timedelta) -> datetime:
+    lease_end: datetime = attempt.started_at + lease
     in_time = attempt.ended_at is not None and not attempt.late
     return min(lease_end, attempt.ended_at) if in_time else lease_end
 

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from examples.crash_matrix.matrix.times import MATRIX_TIMES, Times
 from examples.crash_matrix.target.client import Charge, DemoTarget, SeenRequest
 
 EFFECTS = """
@@ -21,23 +22,31 @@ EFFECTS = """
     FROM effect_broker.effect_intents i
     LEFT JOIN effect_broker.effect_work w USING (effect_id)
     LEFT JOIN effect_broker.effect_receipts r USING (effect_id)
+    WHERE {mine}
 """
 ATTEMPTS = """
     SELECT a.effect_id, a.ordinal, a.worker, a.started_at, a.send_deadline,
         a.key_generation, n.ended_at, n.kind::text AS kind, n.late, n.reason
     FROM effect_broker.effect_attempts a
+    JOIN effect_broker.effect_intents i USING (effect_id)
     LEFT JOIN effect_broker.effect_attempt_endings n USING (effect_id, ordinal)
+    WHERE {mine}
     ORDER BY a.effect_id, a.ordinal
 """
 EVENTS = """
-    SELECT effect_id, sequence, type::text AS type, old_status::text AS old_status,
-        new_status::text AS new_status, actor, at, metadata, digest
-    FROM effect_broker.effect_events ORDER BY effect_id, sequence
+    SELECT v.effect_id, v.sequence, v.type::text AS type,
+        v.old_status::text AS old_status, v.new_status::text AS new_status, v.actor, v.at,
+        v.metadata, v.digest
+    FROM effect_broker.effect_events v
+    JOIN effect_broker.effect_intents i USING (effect_id)
+    WHERE {mine} ORDER BY v.effect_id, v.sequence
 """
 RECEIPTS = """
-    SELECT receipt_id, effect_id, kind::text AS kind, source, external_id, created_at,
-        xmin::text AS transaction
-    FROM effect_broker.effect_receipts
+    SELECT r.receipt_id, r.effect_id, r.kind::text AS kind, r.source, r.external_id,
+        r.created_at, r.xmin::text AS transaction
+    FROM effect_broker.effect_receipts r
+    JOIN effect_broker.effect_intents i USING (effect_id)
+    WHERE {mine}
 """
 LOCAL_CHARGES = """
     SELECT id::text AS id, 'local' AS world, amount, currency, order_name AS order,
@@ -45,6 +54,8 @@ LOCAL_CHARGES = """
         xmin::text AS transaction
     FROM public.charges WHERE order_name = %(order)s ORDER BY id
 """
+ALL_OF_IT = "true"
+ONE_KEY = "i.operation_key = %(operation_key)s"
 HELD = "SELECT reason FROM effect_broker.ledger_control WHERE dispatch_held"
 
 
@@ -67,6 +78,7 @@ class Evidence:
     charges: Sequence[Charge] = ()
     """At T these are rows beside the ledger's, and know their transaction."""
     requests: Sequence[SeenRequest] = ()
+    times: Times = MATRIX_TIMES
 
     @property
     def posts(self) -> Sequence[SeenRequest]:
@@ -87,21 +99,34 @@ class Evidence:
         return [str(event.type) for event in self.events]
 
 
-async def read_evidence(url: str, target: DemoTarget, order: str) -> Evidence:
-    """Read it all: the ledger is the cell's own, so nothing is filtered."""
+async def read_evidence(
+    url: str,
+    target: DemoTarget,
+    order: str,
+    *,
+    operation_key: str | None = None,
+    times: Times = MATRIX_TIMES,
+) -> Evidence:
+    """Read it all, where the ledger is the cell's own; else what has one operation
+    key.
+    """
+    mine = ALL_OF_IT if operation_key is None else ONE_KEY
+    given = {"order": order, "operation_key": operation_key}
     requests = await asyncio.to_thread(target.requests, order)
     charges = await asyncio.to_thread(target.charges, order)
     async with await psycopg.AsyncConnection.connect(
         url, row_factory=namedtuple_row
     ) as reading:
         found = [
-            await (await reading.execute(statement.encode())).fetchall()
+            await (
+                await reading.execute(statement.format(mine=mine).encode(), given)
+            ).fetchall()
             for statement in (EFFECTS, ATTEMPTS, EVENTS, RECEIPTS, HELD)
         ]
-        local = await reading.execute(LOCAL_CHARGES.encode(), {"order": order})
+        local = await reading.execute(LOCAL_CHARGES.encode(), given)
         charges += [LocalCharge(*row) for row in await local.fetchall()]
     effects, attempts, events, receipts, holds = found
-    return Evidence(effects, attempts, events, receipts, holds, charges, requests)
+    return Evidence(effects, attempts, events, receipts, holds, charges, requests, times)
 
 
 def instant(text: str) -> datetime:

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 
 from effect_broker.ports import EffectQuery
-from examples.crash_matrix.matrix.checks import LEASE
+from examples.crash_matrix.matrix.times import MATRIX_TIMES
 from examples.crash_matrix.matrix.world import World
 
 LOOK_SECONDS: Final = 0.3
@@ -57,7 +57,7 @@ async def watch(world: World) -> None:
 
 
 async def _unproved(reading: psycopg.AsyncConnection[Any]) -> dict[UUID, str]:
-    found = await reading.execute(UNPROVED, {"over": LEASE + SWEEP})
+    found = await reading.execute(UNPROVED, {"over": MATRIX_TIMES.lease + SWEEP})
     return dict(await found.fetchall())
 
 

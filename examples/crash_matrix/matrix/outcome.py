@@ -100,12 +100,18 @@ async def _judged_after(world: World) -> list[str]:
 
 
 def _story(world: World, found: Evidence) -> Sequence[Line]:
-    """Put what was played, what the ledger wrote and what the target saw in one order."""
-    lines = [Line(at, "player", text) for at, text in world.story]
+    """Put what was played and who came to a failpoint into what was written and seen."""
+    lines = [*lines_of(world.story, found)]
     for child in world.children:
         for note in world.reached(child):
             point, _, at = note.split()
             lines.append(Line(float(at), child.name, f"reaches {point}"))
+    return sorted(lines, key=lambda line: line.at)
+
+
+def lines_of(played: Sequence[tuple[float, str]], found: Evidence) -> Sequence[Line]:
+    """Put what was played, what the ledger wrote and what the target saw in one order."""
+    lines = [Line(at, "player", text) for at, text in played]
     for event in found.events:
         lines.append(
             Line(

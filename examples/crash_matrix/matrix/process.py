@@ -9,18 +9,22 @@ import argparse
 import asyncio
 import json
 import logging
-import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from effect_broker.broker.dispatch import DispatchReport
 from effect_broker.domain.errors import DispatchHeld, LedgerUnavailable
 from effect_broker.domain.intent import EffectRequest
 from effect_broker.settings import Settings
+from effect_broker.surfaces.looping import Loop
+from effect_broker.surfaces.plain_process import signals
 from effect_broker.telemetry import NullMeter
 from effect_broker.wiring.core import Core
 from effect_broker.wiring.workers import Workers
@@ -83,35 +87,43 @@ async def _run(given: argparse.Namespace) -> None:
 
 
 async def _work(steps: Sequence[Pass], passes: Path) -> None:
-    """Make passes until SIGTERM, and say how many.
+    """Make passes until a signal ends the process, and say how many.
 
-    From then on nothing is begun; what is under way may end within the grace, and is
-    cancelled then.
+    Loop and drain are those of `effect-broker worker`; only the passes are the matrix's.
     """
-    ending = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
-    working = asyncio.create_task(_passes(steps, passes, ending))
-    told = asyncio.create_task(ending.wait())
-    await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
-    await asyncio.wait([working], timeout=GRACE_SECONDS)
-    working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+    stop = asyncio.Event()
+    rounds = _Rounds(steps, passes, stop)
+    loop = Loop("matrix", rounds, stop, drain_seconds=GRACE_SECONDS)
+    running = asyncio.create_task(loop.run())
+    with signals(stop, running):
+        await running
 
 
-async def _passes(steps: Sequence[Pass], passes: Path, ending: asyncio.Event) -> None:
-    count = 0
-    while not ending.is_set():
-        for step in steps:
-            if ending.is_set():
-                return
-            await _step(step)
-        count += 1
-        passes.write_text(str(count))  # noqa: ASYNC240 - a few bytes
+@dataclass
+class _Rounds:
+    """Sweeps, reconciles and dispatches in one pass, and counts the passes in a file."""
+
+    steps: Sequence[Pass]
+    file: Path
+    stop: asyncio.Event
+    made: int = 0
+
+    async def run_once(
+        self,
+        *,
+        effect_ids: Sequence[UUID] | None = None,
+        budget: timedelta | None = None,
+    ) -> DispatchReport:
+        """Make a pass, and the wait for the next; after a signal nothing is begun."""
+        for step in self.steps:
+            if not self.stop.is_set():
+                await _step(step)
+        self.made += 1
+        self.file.write_text(str(self.made))
         with suppress(TimeoutError):
             async with asyncio.timeout(PASS_SECONDS):
-                await ending.wait()
+                await self.stop.wait()
+        return DispatchReport(more=True)
 
 
 async def _step(step: Pass) -> None:

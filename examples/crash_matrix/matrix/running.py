@@ -147,13 +147,13 @@ def table(found: Run) -> Table:
     return shown
 
 
-def write(found: Run, state: Path) -> None:
+def write(found: Run, state: Path, name: str = "crash-matrix") -> None:
     """Write the JSON and the page beside each other."""
     state.mkdir(exist_ok=True)
-    (state / "crash-matrix.json").write_text(
+    (state / f"{name}.json").write_text(
         json.dumps({"seed": found.seed, "rows": rows(found)}, indent=2) + "\n"
     )
-    (state / "crash-matrix.html").write_text(
+    (state / f"{name}.html").write_text(
         written_page(found.seed, found.seconds, found.outcomes)
     )
 
@@ -173,6 +173,8 @@ def matrix(arguments: argparse.Namespace) -> int:
 def _matrix(arguments: argparse.Namespace) -> int:
     console = Console(highlight=False)
     cells = _chosen(arguments)
+    if not cells:
+        return nothing_chosen(arguments.only)
     seed = arguments.seed
     console.print(
         f"[bold]{len(cells)} cells, {arguments.at_once} at once, seed {seed}[/]"
@@ -194,7 +196,13 @@ def _matrix(arguments: argparse.Namespace) -> int:
     return verdict(found, console)
 
 
-def verdict(found: Run, console: Console) -> int:
+def nothing_chosen(only: str) -> int:
+    """Refuse to call a run of nothing a success."""
+    sys.stderr.write(f"crash-matrix: no cell's name holds {only!r}\n")
+    return NOT_PLAYED
+
+
+def verdict(found: Run, console: Console, name: str = "crash-matrix") -> int:
     """Name what did not hold, and return the exit status."""
     for outcome in found.outcomes:
         for broken in outcome.broken:
@@ -206,20 +214,25 @@ def verdict(found: Run, console: Console) -> int:
     held = sum(outcome.holds for outcome in found.outcomes)
     console.print(
         f"{held} of {len(found.outcomes)} cells held, in {found.seconds:.0f} s,"
-        f" seed {found.seed}. {os.path.relpath(STATE / 'crash-matrix.html')}"
+        f" seed {found.seed}. {os.path.relpath(STATE / f'{name}.html')}"
     )
     return found.exit_status
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb takes."""
-    parser.add_argument("--quick", action="store_true", help="the form for CI: minutes")
-    parser.add_argument(
-        "--seed", type=int, default=random.SystemRandom().randrange(10**6)
-    )
+    add_choice(parser)
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="cells at a time")
     parser.add_argument(
         "--mutant", choices=list(MUTANTS), help="plant a fault, and play what catches it"
+    )
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Say how cells are chosen, and what repeats a run."""
+    parser.add_argument("--quick", action="store_true", help="the form for CI: minutes")
+    parser.add_argument(
+        "--seed", type=int, default=random.SystemRandom().randrange(10**6)
     )
     parser.add_argument("--only", default="", help="cells whose name holds this text")
 

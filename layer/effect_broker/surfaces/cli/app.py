@@ -7,6 +7,7 @@ import typer
 from effect_broker.surfaces.cli import (
     audit,
     contracts,
+    demo,
     dispatching,
     doctor,
     effects,
@@ -22,6 +23,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.keys, name="keys")
 app.add_typer(dispatching.app, name="dispatch")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(demo.app, name="demo")
 app.command("audit")(audit.audit)
 app.command("doctor")(doctor.doctor)
 processes.add_to(app)
