@@ -7,8 +7,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import FastAPI
 from mangum import Mangum
+from mangum.types import ASGI
 
 from effect_broker.domain.errors import EffectBrokerError
 from effect_broker.surfaces.problem import (
@@ -30,7 +30,7 @@ def is_http(event: object) -> bool:
 class LambdaHttp:
     """Serves HTTP events on the environment's loop; no start-up work runs per request."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: ASGI) -> None:
         self._mangum = Mangum(
             app, lifespan="off", text_mime_types=["text/", "application/json", MEDIA_TYPE]
         )

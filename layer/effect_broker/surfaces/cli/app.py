@@ -12,6 +12,7 @@ from effect_broker.surfaces.cli import (
     doctor,
     effects,
     ledger,
+    mcp,
     processes,
     tenants,
 )
@@ -25,6 +26,7 @@ app.add_typer(dispatching.app, name="dispatch")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(demo.app, name="demo")
 app.command("audit")(audit.audit)
+app.command("mcp")(mcp.mcp)
 app.command("doctor")(doctor.doctor)
 processes.add_to(app)
 
