@@ -1,7 +1,7 @@
 # Every verb runs in the checkout's own .venv; `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup requirements up down status logs demo crash-matrix chaos simulate bench \
+.PHONY: help setup requirements up down status logs demo crash-matrix spike chaos simulate bench \
   test check format synth package
 
 PYTHON_BIN := .venv/bin/python
@@ -44,6 +44,9 @@ crash-matrix: setup ## kill at every point of every class, and count charges (QU
 
 chaos: setup ## kill workers and reconcilers at random for a minute under 500 effects
 	@$(PYTHON_BIN) -m tests.chaos.storm $(ARGS)
+
+spike: setup ## the same crash through other systems, installed for it, and through this one
+	@$(PYTHON_BIN) -m examples.spike $(ARGS)
 
 simulate: setup ## run seeded histories of workers, crashes and late answers (SEEDS=100000)
 	@$(PYTHON_BIN) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
