@@ -24,6 +24,7 @@ class Capacity:
     submit: int = 40
     dispatch: int = 20
     reconcile: int = 10
+    mcp: int = 4
     migrate: int = 1
     budget: int = CONNECTION_BUDGET
 
@@ -36,7 +37,8 @@ class Capacity:
     @property
     def connections(self) -> int:
         """The most connections that all environments can hold at one moment."""
-        environments = self.submit + self.dispatch + self.reconcile + self.migrate
+        workers = self.dispatch + self.reconcile
+        environments = self.submit + self.mcp + workers + self.migrate
         return environments * CONNECTIONS_PER_ENVIRONMENT
 
     def queue_concurrency(self, worker: Literal["dispatch", "reconcile"]) -> int:
@@ -52,4 +54,4 @@ class Capacity:
 PRODUCTION_CAPACITY = Capacity()
 
 # Processes on a laptop beside a PostgreSQL that accepts 100 connections.
-LOCAL_CAPACITY = Capacity(submit=24, dispatch=8, reconcile=4, budget=80)
+LOCAL_CAPACITY = Capacity(submit=24, dispatch=8, reconcile=4, mcp=2, budget=80)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from infra.cdk import CDK, cdk_environment
 from infra.progress import StepFailed, run
@@ -34,6 +35,11 @@ class Deployment:
     def api_url(self, endpoint: str) -> str:
         """The HTTP API by path: names below `localhost` do not resolve everywhere."""
         return f"{endpoint}/_aws/execute-api/{self.outputs['ApiId']}/$default"
+
+    def mcp_url(self, endpoint: str) -> str:
+        """The URL of MCP clients by path, for the same reason."""
+        url_id = urlsplit(self.outputs["McpUrl"]).netloc.partition(".")[0]
+        return f"{endpoint}/_aws/lambda-url/{url_id}/mcp"
 
 
 class Deployer:

@@ -11,7 +11,7 @@ from localstack.deploy import Deployment
 from localstack.platform import Addresses, client_environment
 from localstack.seed import API_KEY, OPERATOR_KEY
 
-FUNCTIONS = ("submit", "dispatch", "reconcile", "migrate")
+FUNCTIONS = ("submit", "mcp", "dispatch", "reconcile", "migrate")
 
 
 def variables(
@@ -27,6 +27,7 @@ def variables(
     }
     return {
         "EFFECT_BROKER_URL": deployment.api_url(addresses.aws),
+        "EFFECT_BROKER_MCP_URL": deployment.mcp_url(addresses.aws),
         API_KEY: keys[API_KEY],
         OPERATOR_KEY: keys[OPERATOR_KEY],
         "DATABASE_URL": addresses.database,

@@ -15,7 +15,7 @@ from localstack.state import State
 from localstack.workspace import CREDENTIALS, REGION, Workspace
 
 LINES = 60
-FUNCTION_NAMES = ("submit", "dispatch", "reconcile", "migrate")
+FUNCTION_NAMES = ("submit", "mcp", "dispatch", "reconcile", "migrate")
 
 
 def logs(workspace: Workspace, name: str | None = None, *, follow: bool = False) -> None:

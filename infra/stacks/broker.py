@@ -16,6 +16,7 @@ from infra.config import Config
 from infra.constructs.database import AuroraDatabase, ExistingDatabase, LedgerDatabase
 from infra.constructs.function import BrokerFunction, FunctionDefaults, FunctionProps
 from infra.constructs.http_api import HttpApi
+from infra.constructs.mcp_url import McpUrl
 from infra.constructs.migration import Migration
 from infra.constructs.monitoring import Monitoring
 from infra.constructs.network import Network
@@ -155,6 +156,13 @@ class BrokerStack(cdk.Stack):
             capacity.submit,
             {**nudges, **self._callers()},
         )
+        self.mcp = self._make_function(
+            "mcp",
+            "Serves the contracts' tools to MCP clients",
+            SUBMIT_TIMEOUT,
+            capacity.mcp,
+            {**nudges, **self._callers()},
+        )
         self.dispatch = self._make_function(
             "dispatch", "Sends what is due", WORKER_TIMEOUT, capacity.dispatch, targets
         )
@@ -225,7 +233,7 @@ class BrokerStack(cdk.Stack):
         return {"EFFECT_BROKER_CONTRACTS": where}
 
     def _connect(self) -> None:
-        for sender in (self.submit, self.dispatch, self.reconcile):
+        for sender in (self.submit, self.mcp, self.dispatch, self.reconcile):
             for nudged in self._queues.values():
                 nudged.queue.grant_send_messages(sender.function)
         migration = Migration(
@@ -260,6 +268,7 @@ class BrokerStack(cdk.Stack):
             target=self.submit.live,
             retention=self._retention,
         )
+        self.mcp_url = McpUrl(self, "McpEndpoint", target=self.mcp.live)
         tenants = [
             TenantAlias(
                 self,
@@ -270,7 +279,8 @@ class BrokerStack(cdk.Stack):
             )
             for slug in self._config.tenants
         ]
-        migration.before(self.submit.live, *(tenant.alias for tenant in tenants))
+        aliases = [tenant.alias for tenant in tenants]
+        migration.before(self.submit.live, self.mcp.live, *aliases)
         if not self._config.local:
             self._monitor()
 
@@ -282,6 +292,7 @@ class BrokerStack(cdk.Stack):
             name=self._config.stack_name,
             functions={
                 "submit": self.submit.function,
+                "mcp": self.mcp.function,
                 "dispatch": self.dispatch.function,
                 "reconcile": self.reconcile.function,
                 "migrate": self.migrate.function,
@@ -298,7 +309,9 @@ class BrokerStack(cdk.Stack):
         outputs = {
             "ApiId": self.api.api.api_id,
             "ApiUrl": self.api.api.api_endpoint,
+            "McpUrl": self.mcp_url.url.url,
             "SubmitFunction": self.submit.function.function_name,
+            "McpFunction": self.mcp.function.function_name,
             "DispatchFunction": self.dispatch.function.function_name,
             "ReconcileFunction": self.reconcile.function.function_name,
             "MigrateFunction": self.migrate.function.function_name,

@@ -13,7 +13,7 @@ import pytest
 from infra.cdk import ROOT, cdk_environment
 from tests.infra.template import Template
 
-FUNCTIONS = ("submit", "dispatch", "reconcile", "migrate")
+FUNCTIONS = ("submit", "mcp", "dispatch", "reconcile", "migrate")
 APP = """
 import sys
 from pathlib import Path

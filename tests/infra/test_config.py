@@ -56,7 +56,7 @@ def test_environments_do_not_share_secrets() -> None:
 
 def test_more_environments_than_connections_are_refused() -> None:
     with pytest.raises(
-        ValueError, match="202 connections may be opened, 150 are allowed"
+        ValueError, match="210 connections may be opened, 150 are allowed"
     ):
         Capacity(submit=70)
 

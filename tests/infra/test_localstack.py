@@ -216,7 +216,8 @@ def test_a_shell_reads_the_environment_file_as_it_was_meant(tmp_path: Path) -> N
         target_inside="",
     )
     outputs = {f"{n}Function": f"f-{n}" for n in ("Submit", "Dispatch", "Reconcile")}
-    outputs |= {"MigrateFunction": "f-Migrate", "ApiId": "abc"}
+    outputs |= {"MigrateFunction": "f-Migrate", "ApiId": "abc", "McpFunction": "f-Mcp"}
+    outputs |= {"McpUrl": "https://u123.lambda-url.eu-central-1.on.aws/"}
     outputs |= {"DispatchQueueUrl": "http://q/d", "ReconcileQueueUrl": "http://q/r"}
     keys = {API_KEY: "ebk_a", OPERATOR_KEY: "ebk_o"}
     values = environment.variables(addresses, Deployment(outputs), keys, tmp_path / "k")
@@ -226,6 +227,7 @@ def test_a_shell_reads_the_environment_file_as_it_was_meant(tmp_path: Path) -> N
     seen = dict(line.split("=", 1) for line in said.stdout.split("\0") if line)
     assert {name: seen.get(name) for name in values} == values
     assert seen["EFFECT_BROKER_URL"].endswith("/abc/$default")
+    assert seen["EFFECT_BROKER_MCP_URL"].endswith("/lambda-url/u123/mcp")
     assert seen["EFFECT_BROKER_KEYRING"] == f"file:{tmp_path / 'k'}"
     assert (tmp_path / "env").stat().st_mode & 0o077 == 0
 

@@ -84,7 +84,13 @@ def test_all_environments_together_stay_inside_the_connection_budget(
 
 def test_timeouts_are_what_the_parts_around_the_functions_allow(either: Template) -> None:
     timeouts = {name: f["Timeout"] for name, f in either.functions().items()}
-    assert timeouts == {"submit": 29, "dispatch": 60, "reconcile": 60, "migrate": 900}
+    assert timeouts == {
+        "submit": 29,
+        "mcp": 29,
+        "dispatch": 60,
+        "reconcile": 60,
+        "migrate": 900,
+    }
 
 
 def test_only_dispatch_and_reconcile_read_target_secrets(either: Template) -> None:
@@ -126,7 +132,7 @@ def test_only_the_broker_may_consume_and_nudge_its_queues(either: Template) -> N
     consumers = {n for n in FUNCTIONS if "sqs:ReceiveMessage" in either.allowed(n)}
     senders = {n for n in FUNCTIONS if "sqs:SendMessage" in either.allowed(n)}
     assert consumers == {"dispatch", "reconcile"}
-    assert senders == {"submit", "dispatch", "reconcile"}
+    assert senders == {"submit", "mcp", "dispatch", "reconcile"}
 
 
 def test_traffic_reaches_new_code_only_after_the_migration(either: Template) -> None:
@@ -156,6 +162,15 @@ def test_the_gateway_the_queues_and_the_sweeps_call_the_live_alias(
     assert len(called) == 5
     for target in called:
         assert any(alias in json.dumps(target) for alias in live)
+
+
+def test_mcp_clients_reach_one_url_of_the_live_alias_and_prove_their_own_key(
+    either: Template,
+) -> None:
+    (url,) = either.of("AWS::Lambda::Url").values()
+    assert url["AuthType"] == "NONE"
+    assert url["Qualifier"] == "live"
+    assert url["TargetFunctionArn"]
 
 
 def test_each_tenant_is_bound_to_an_alias_of_submit(production: Template) -> None:
@@ -238,7 +253,7 @@ def test_an_x86_64_deployment_says_so_on_functions_and_layer(
     template = Template(json.loads((out / "Broker.template.json").read_text()))
     (shipped,) = template.of("AWS::Lambda::LayerVersion").values()
     architectures = [f["Architectures"] for f in template.functions().values()]
-    assert architectures == [["x86_64"]] * 4
+    assert architectures == [["x86_64"]] * len(FUNCTIONS)
     assert shipped["CompatibleArchitectures"] == ["x86_64"]
 
 

@@ -31,6 +31,7 @@ ALLOWED = {
     "dispatch": {"httpx2"},
     "reconcile": {"httpx2"},
     "migrate": set(),
+    "mcp": {"fastapi", "httpx2", "mangum", "mcp", "uvicorn"},
 }
 PROBE = """
 import json, sys
