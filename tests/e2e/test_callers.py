@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Final
 
+import httpx2
 import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
 
 from effect_broker import EffectRequest, SyncEffectBrokerClient
 from examples.crash_matrix.stack import Stack
@@ -74,11 +79,37 @@ def workflow(stack: Stack, machine: str, order: Order) -> str:
     return str(json.loads(done["output"])["charge"]["effect_id"])
 
 
+def mcp_client(stack: Stack, _: str, order: Order) -> str:
+    """The official client, at the function's own URL."""
+    return asyncio.run(_called_by_mcp(stack, order))
+
+
+async def _called_by_mcp(stack: Stack, order: Order) -> str:
+    arguments = {
+        "operation_key": order.operation_key,
+        "order": order.order,
+        "amount": order.amount,
+        "currency": order.currency,
+    }
+    headers = {"Authorization": f"Bearer {stack.values['EFFECT_BROKER_API_KEY']}"}
+    url = stack.values["EFFECT_BROKER_MCP_URL"]
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        result = await client.call_tool(order.tool, arguments)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return str(result.structured_content["effect_id"])
+
+
 CALLERS: Final[dict[str, Caller]] = {
     "curl": curl,
     "the command line": command_line,
     "the Python client": python_client,
     "a state machine": workflow,
+    "an MCP client": mcp_client,
 }
 
 
