@@ -148,12 +148,16 @@ class Proxy:
 async def _pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, close: bool = True
 ) -> None:
-    with suppress(OSError):
+    """Pass on what comes, and how it ends: a reset stays a reset."""
+    try:
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
-        if close:
-            writer.close()
+    except OSError:
+        _reset(writer)
+        return
+    if close:
+        writer.close()
 
 
 async def _end(task: asyncio.Task[None]) -> None:
