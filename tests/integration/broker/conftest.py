@@ -24,14 +24,19 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         return
     url: str = request.getfixturevalue("fresh_database")
     connections = Connections(url, limit=4)
-    yield World(
+    yield postgres_world(url, connections)
+    await connections.close()
+
+
+def postgres_world(url: str, connections: Connections) -> World:
+    """Return a world in which time passes by moving live instants into the past."""
+    return World(
         ledger=PostgresLedger(connections),
         registry=PostgresRegistry(connections),
         clock=MovableClock(),
         pass_time=postgres_time(url),
         reopen=lambda: PostgresLedger(connections),
     )
-    await connections.close()
 
 
 def memory_world() -> World:
