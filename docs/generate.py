@@ -23,6 +23,7 @@ from docs.rendering import (
     errors,
     field_cases,
     guarantees,
+    mutants,
     openapi,
     state_machine,
 )
@@ -39,6 +40,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "contract-fields": contract_fields.contract_fields,
     "http-routes": openapi.routes,
     "field-cases": field_cases.cases,
+    "simulation-mutants": mutants.caught,
     "cli-commands": commands.commands,
     "client-errors": client.tree,
     "client-repeats": client.repeats,

@@ -129,7 +129,9 @@ def _body(contract: EffectContract, http: HttpTerms, effect: EffectRecord) -> by
         return b""
     document: Any = dict(effect.request.arguments)
     if http.key_body is not None and carries_key(contract):
-        document = _with(document, pointer_tokens(http.key_body), effect.downstream_key)
+        document = with_value(
+            document, pointer_tokens(http.key_body), effect.downstream_key
+        )
     try:
         if http.body == "json":
             return canonical(document)
@@ -138,14 +140,14 @@ def _body(contract: EffectContract, http: HttpTerms, effect: EffectRecord) -> by
         raise NotEncodable(error.code) from None
 
 
-def _with(document: Any, steps: tuple[str, ...], value: str) -> Any:
+def with_value(document: Any, steps: tuple[str, ...], value: str) -> Any:
     """Return the document with `value` at the place; the original stays as it was."""
     if not steps:
         return value
     if not isinstance(document, Mapping):
         raise NotEncodable("key_has_no_place")
     inner = document.get(steps[0], {})
-    return {**document, steps[0]: _with(inner, steps[1:], value)}
+    return {**document, steps[0]: with_value(inner, steps[1:], value)}
 
 
 def _pairs(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -42,10 +42,10 @@ async def resolve_target(contract: EffectContract, secrets: SecretSource) -> Htt
     if http is None:
         raise ContractInvalid(f"{contract.name} {contract.version}: http is missing.")
     base = await _base(contract, http, secrets)
-    headers = await _fields(http.headers, secrets)
+    headers = await header_fields(http.headers, secrets)
     probe = contract.probe
     own = probe.headers if probe is not None else None
-    probe_headers = headers if own is None else await _fields(own, secrets)
+    probe_headers = headers if own is None else await header_fields(own, secrets)
     credential = _credential(contract, dict(headers), dict(probe_headers))
     return HttpTarget(
         url=_below(base, http.url),
@@ -81,7 +81,7 @@ async def resolve_listing(
             f"{contract.name} {contract.version}: there is no [contracts.listing]."
         )
     given = http.headers if listing.headers is None else listing.headers
-    headers = await _fields(given, secrets)
+    headers = await header_fields(given, secrets)
     return ListingTarget(
         url=_below(await _base(contract, http, secrets), listing.url),
         headers=headers,
@@ -113,9 +113,14 @@ async def _base(
     return base
 
 
-async def _fields(
+async def header_fields(
     headers: Mapping[str, str | SecretRef], secrets: SecretSource
 ) -> HeaderFields:
+    """Return headers with their secrets in place.
+
+    Raises:
+        SecretNotFound: a reference resolves to nothing.
+    """
     return tuple(
         [
             (

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from effect_broker.adapters.custom import CustomAdapters
 from effect_broker.adapters.http import HttpAdapters
+from effect_broker.adapters.mcp import McpAdapters
 from effect_broker.adapters.simulated import SimulatedAdapters
 from effect_broker.adapters.sql import SqlAdapters
 from effect_broker.adapters.stripe import StripeAdapters
@@ -94,6 +95,7 @@ def adapters(
         "http": HttpAdapters(secrets, clock, watchdog=watchdog),
         "simulated": SimulatedAdapters(clock),
         "sql": SqlAdapters(clock),
+        "mcp": McpAdapters(secrets, clock, watchdog=watchdog),
         "stripe": StripeAdapters(secrets, clock, watchdog=watchdog),
     }
     return Adapters(

@@ -30,7 +30,7 @@ def verdict(seen: Seen, about: str, tried: object = KEYED) -> Verdict:
     return row.verdict
 
 
-@pytest.mark.parametrize("repeat", set(Repeat))
+@pytest.mark.parametrize("repeat", Repeat)
 def test_only_the_first_object_again_is_deduplication(repeat: Repeat) -> None:
     found = verdict(Seen(repeat=repeat), "the same key again")
     if repeat is Repeat.SAME_OBJECT:
@@ -41,7 +41,7 @@ def test_only_the_first_object_again_is_deduplication(repeat: Repeat) -> None:
         assert found is Verdict.CLAIMS_TOO_MUCH
 
 
-@pytest.mark.parametrize("repeat", set(Repeat) - {Repeat.SAME_OBJECT})
+@pytest.mark.parametrize("repeat", [it for it in Repeat if it is not Repeat.SAME_OBJECT])
 def test_no_other_repeat_proposes_idempotent(repeat: Repeat) -> None:
     assert proposed_class(Seen(repeat=repeat)) is SafetyClass.UNSAFE
 
