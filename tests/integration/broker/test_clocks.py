@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +15,7 @@ from effect_broker.ledger.memory import MemoryLedger
 from effect_broker.ledger.memory_registry import MemoryRegistry
 from effect_broker.ports import Deadline
 from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters
 from tests.integration.broker.world import MovableClock, World, contract
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,6 +94,24 @@ async def test_time_that_passes_on_every_clock_is_no_step(world: World) -> None:
         await dispatcher.run_once()
         assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
         await world.let_pass(3600 if world.is_memory else 0)
+
+
+async def test_host_whose_clock_is_fast_takes_no_live_lease(world: World) -> None:
+    """C11: ten minutes fast, as worker, as reconciler and as sweep."""
+    await world.open(contract())
+    effect = (await world.submit()).effect
+    fast = replace(world, clock=MovableClock())
+    fast.clock.moved = 600.0
+    holding = HoldingAdapters(world.adapters, after_answer=True)
+    running = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    assert (await fast.dispatcher().run_once()).attempts == 0
+    assert (await fast.sweeper.run_once()).lapsed == 0
+    assert (await fast.reconciler().run_once()).claimed == 0
+    holding.go.set()
+    assert (await running).recorded == 1
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert len(world.target.requests) == 1
 
 
 def test_frozen_host_is_no_step_of_the_ledger() -> None:

@@ -47,6 +47,7 @@ class LosingLedger:
 async def test_cancelled_dispatch_is_recorded_as_unknown(
     world: World, safety: str, after_answer: bool
 ) -> None:
+    """C19: cancelled before the write, and after the answer."""
     await world.open(contract(safety))
     effect = (await world.submit()).effect
     holding = HoldingAdapters(world.adapters, after_answer=after_answer)
@@ -56,6 +57,62 @@ async def test_cancelled_dispatch_is_recorded_as_unknown(
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+
+
+class HaltedLedger:
+    """Passes everything on; one call reports `reached` and waits, before or after it."""
+
+    def __init__(self, inner: Any, call: str, *, done: bool) -> None:
+        self._inner = inner
+        self._call = call
+        self._done = done
+        self.reached = asyncio.Event()
+        self.go = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        return self._halting(call) if name == self._call else call
+
+    def _halting(self, call: Any) -> Any:
+        async def halted(*given: Any, **more: Any) -> Any:
+            found = await call(*given, **more) if self._done else None
+            self.reached.set()
+            await self.go.wait()
+            return found if self._done else await call(*given, **more)
+
+        return halted
+
+
+POINTS = {
+    "after the claim": ("claim", True),
+    "before the record": ("record", False),
+    "after the record": ("record", True),
+}
+
+
+@guarantee("lost-answer-is-unknown")
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("safety", ["idempotent", "reconcilable", "unsafe"])
+async def test_cancellation_around_the_ledger_leaves_nothing_sendable(
+    world: World, safety: str, point: str
+) -> None:
+    """C19: with the two points around the request these are five."""
+    await world.open(contract(safety))
+    effect = (await world.submit()).effect
+    call, done = POINTS[point]
+    halted = HaltedLedger(world.ledger, call, done=done)
+    running = asyncio.create_task(world.dispatcher(ledger=halted).run_once())
+    await halted.reached.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    halted.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await world.let_pass(31)
+    await world.sweeper.run_once()
+    assert await world.status(effect.effect_id) in UNDECIDED
+    assert len(world.target.requests) == (0 if call == "claim" else 1)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @guarantee("unclassified-error-is-unknown")

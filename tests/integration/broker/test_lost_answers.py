@@ -133,6 +133,43 @@ async def test_key_that_may_be_forgotten_is_never_sent_again(world: World) -> No
     assert len(world.target.requests) == 1
 
 
+async def test_key_that_may_be_forgotten_is_asked_about_where_there_is_a_lookup(
+    world: World,
+) -> None:
+    """P2, with a probe."""
+    await world.open(
+        contract(key_retention="60s", short_horizon=True, probe={"consistency": "strong"})
+    )
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    await world.let_pass(100)
+    await world.settle(passes=3)
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert (await world.receipt(effect.effect_id))["source"] == "probe"
+    assert len(world.target.requests) == 1
+
+
+@guarantee("horizon-forbids-send")
+async def test_redispatch_that_was_permitted_inside_the_window_is_not_sent_after_it(
+    world: World,
+) -> None:
+    """C13: a key of ten minutes, permitted in time, and claimed two seconds before its
+    end.
+    """
+    await world.open(contract(key_retention="10m", short_horizon=True))
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    await world.let_pass(5)
+    await world.reconciler().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.PREPARED
+    await world.let_pass(600 - 5 - 2)
+    report = await world.dispatcher().run_once()
+    assert (report.attempts, report.refused) == (0, 1)
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    assert len(world.target.requests) == 1
+    assert world.meter.counts["sends_prevented_total"] == 1
+
+
 async def test_target_that_is_still_busy_is_asked_again_under_the_same_key(
     world: World,
 ) -> None:
