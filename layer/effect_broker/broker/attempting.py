@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import cast
 
 from effect_broker.broker.effects import bound, deadline_after, effect_record
 from effect_broker.broker.keeping import kept
@@ -69,8 +71,8 @@ class Attempting:
         except EffectBrokerError as error:
             return Ended(claim, contract, NotSent(error.code))
         with self.watchdog.guard(deadline):
-            if isinstance(adapter, LocalMutating):
-                mutation = adapter.mutation(effect)
+            if _mutates_locally(type(adapter)):
+                mutation = cast(LocalMutating, adapter).mutation(effect)
                 return await self._transacted(claim, contract, mutation, settler)
             outcome = await adapter.dispatch(effect, attempt_id=claim.attempt.attempt_id)
         return Ended(claim, contract, kept(outcome))
@@ -94,3 +96,9 @@ class Attempting:
             recorded = ended.step, ended.result
             return Ended(claim, contract, ended.outcome, recorded)
         return Ended(claim, contract, ended)
+
+
+@cache
+def _mutates_locally(kind: type) -> bool:
+    """Say whether adapters of a class do; a protocol is slow to ask for each attempt."""
+    return issubclass(kind, LocalMutating)

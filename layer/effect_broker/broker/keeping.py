@@ -62,22 +62,23 @@ def kept_probe(found: object) -> ProbeResult:
     return replace(
         found,
         external_id=_id(found.external_id),
-        output=found.output if _is_json(found.output) else None,
+        output=found.output if _written(found.output) is not None else None,
         evidence=_evidence(found.evidence),
     )
 
 
 def _kept_commit(outcome: Committed) -> Committed:
     external_id = _id(outcome.external_id)
+    keeps_output = outcome.output is None or _written(outcome.output) is not None
     flags = [_plain(flag) for flag in outcome.flags]
     if external_id is None and outcome.external_id is not None:
         flags.append(ID_NOT_KEPT)
-    if not _is_json(outcome.output):
+    if not keeps_output:
         flags.append(OUTPUT_NOT_KEPT)
     return replace(
         outcome,
         external_id=external_id,
-        output=outcome.output if _is_json(outcome.output) else None,
+        output=outcome.output if keeps_output else None,
         raw=outcome.raw if isinstance(outcome.raw, bytes) else None,
         flags=tuple(flags),
         target_time=_instant(outcome.target_time),
@@ -123,16 +124,16 @@ def _patience(asked: object) -> timedelta | None:
 
 
 def _evidence(found: object) -> Evidence:
-    if isinstance(found, Mapping) and _is_json(dict(found)):
-        if len(json.dumps(dict(found))) <= EVIDENCE_LENGTH_MAX:
-            return found
+    text = _written(dict(found)) if isinstance(found, Mapping) else None
+    if text is None or not isinstance(found, Mapping):
+        return {"evidence_not_kept": "no_json"}
+    if len(text) > EVIDENCE_LENGTH_MAX:
         return {"evidence_not_kept": "too_long"}
-    return {"evidence_not_kept": "no_json"}
+    return found
 
 
-def _is_json(value: Any) -> bool:
+def _written(value: Any) -> str | None:
     try:
-        json.dumps(value)
+        return json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return None

@@ -187,4 +187,7 @@ def _tolerant_json(value: Any) -> bytes:
     """Encode what a target said, big integers and all: its answer must never cost its
     receipt.
     """
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
+
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
