@@ -337,6 +337,23 @@ async def test_ledger_away_is_said_and_safe_to_repeat(
     assert served.world.target.requests == []
 
 
+@guarantee("nothing-in-the-clear")
+async def test_defect_is_told_without_its_text(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("canary-4111")
+
+    key = await served.key("submit")
+    async with served.client(key) as client:
+        monkeypatch.setattr(served.world.ledger, "reserve", broken)
+        result = await client.call_tool(TOOL, charge())
+    assert isinstance(result, CallToolResult)
+    problem = refused(result)
+    assert problem["code"] == "internal_error"
+    assert "canary" not in json.dumps(problem)
+
+
 async def test_many_clients_at_once_make_one_effect(served: Served) -> None:
     results = await asyncio.gather(*(served.call(TOOL, charge()) for _ in range(10)))
     assert len({told(it)["effect_id"] for it in results}) == 1

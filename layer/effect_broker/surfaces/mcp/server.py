@@ -111,6 +111,8 @@ class BrokerTools:
             answer = await self._answer(caller, params.name, params.arguments or {})
         except EffectBrokerError as error:
             return _refused(error)
+        except Exception as error:  # noqa: BLE001 the outermost line of a call
+            return _defect(error)
         structured = answer.model_dump(mode="json")
         return CallToolResult(
             content=[TextContent(type="text", text=json.dumps(structured))],
@@ -210,7 +212,12 @@ def _refused(error: EffectBrokerError) -> CallToolResult:
     )
 
 
-def defect_result() -> CallToolResult:
-    """Tell a defect without its text."""
-    text = json.dumps(internal_problem().document())
+def _defect(error: Exception) -> CallToolResult:
+    """Tell a defect without its text; `instance` finds it in the log."""
+    problem = internal_problem()
+    occurrence = problem.members.get("instance")
+    _log.error(
+        "a tool's call met a defect", exc_info=error, extra={"occurrence": occurrence}
+    )
+    text = json.dumps(problem.document())
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
