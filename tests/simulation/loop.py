@@ -40,6 +40,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._made: list[asyncio.Task[Any]] = []
         self._spawned: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._make)
+        # What a killed or terminated process never asked for is no news; `defect` is.
+        self.set_exception_handler(lambda loop, context: None)
 
     def time(self) -> float:
         """Return the simulated time in seconds."""
