@@ -19,9 +19,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
+from effect_broker.contracts import parse_contracts
+from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import EffectBrokerError, Unauthenticated
 from effect_broker.embedded import EmbeddedPostgres
 from effect_broker.ports import Nudger
@@ -30,7 +32,9 @@ from effect_broker.surfaces.admin import Administration
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.http_api import create_app
 from effect_broker.surfaces.http_process import http_parts, server_config
-from effect_broker.surfaces.plain_process import Server, loop_of, signals
+from effect_broker.surfaces.metrics_server import Server
+from effect_broker.surfaces.plain_process import loop_of, signals
+from effect_broker.surfaces.samples import sample_arguments
 from effect_broker.telemetry.logs import configure_logging
 from effect_broker.telemetry.prometheus import PrometheusMeter
 from effect_broker.wiring.core import Core
@@ -48,14 +52,44 @@ _log: Final = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
 
+FIRST_CONTRACT: Final = b"""
+[[contracts]]
+tool = "demo.charge"
+name = "demo-charge"
+version = "1"
+safety = "idempotent"
+adapter = "simulated"
+description = "Charge a card at a target that lives in this process and forgets."
+attempt_timeout = "3s"
+lease = "5s"
+backoff = { initial = "200ms", factor = 2.0, max = "5s", jitter = 0.2 }
+key_retention = "24h"
+settlement_bound = "2s"
+key_records = "all_answers"
+[contracts.arguments]
+type = "object"
+required = ["amount", "currency"]
+[contracts.arguments.properties]
+amount = { type = "integer", minimum = 1 }
+currency = { type = "string", examples = ["eur"] }
+simulate = { type = "array", items = { type = "string" } }
+[contracts.redact]
+show = ["/amount", "/currency", "/simulate"]
+"""
+"""What can be tried where no contracts are given: a target that does as it is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where a development broker answers, and the key that opens it."""
+    """Where a development broker answers, the key that opens it, and what it can do.
+
+    `request` is a body to submit for one of the tools; None where none can be made up.
+    """
 
     url: str
     api_key: str
     tools: Sequence[str]
-    database_url: str = field(repr=False)
+    request: Mapping[str, Any] | None
 
 
 class WakingNudger:
@@ -140,18 +174,22 @@ async def _run(
     stop = asyncio.Event()
     try:
         administration = Administration(core.registry, core.keyring.hmac_keys)
-        if contracts is not None:
+        if contracts is None:
+            for contract in parse_contracts(FIRST_CONTRACT):
+                await core.registry.publish(contract)
+        else:
             await administration.publish(contracts)
         key = await _api_key(core, administration, folder / "api-key")
         with socket.create_server(address, reuse_port=False) as listening:
             where = "http://{}:{}".format(*listening.getsockname()[:2])
-            tools = [it.contract.tool for it in await core.broker.tools()]
+            tools = [it.contract for it in await core.broker.tools()]
             server = Server(server_config(create_app(http_parts(core, meter))))
             running = asyncio.create_task(
                 _together(core, server, listening, stop, contracts)
             )
             with signals(stop, running):
-                ready(Ready(where, key, tools, str(settings.database_url)))
+                names = [contract.tool for contract in tools]
+                ready(Ready(where, key, names, _first_request(tools)))
                 await running
     finally:
         await core.connections.close()
@@ -180,6 +218,19 @@ async def _together(
         parts.create_task(loop_of(workers, "reconciler", stop, wake=waking.looks).run())
         if contracts is not None:
             parts.create_task(_watch(core, contracts, stop))
+
+
+def _first_request(tools: Sequence[EffectContract]) -> Mapping[str, Any] | None:
+    for contract in tools:
+        arguments = sample_arguments(contract)
+        if arguments is not None:
+            key = f"order:ord_1:{contract.tool}:v1"
+            return {
+                "operation_key": key,
+                "tool": contract.tool,
+                "arguments": arguments,
+            }
+    return None
 
 
 async def _watch(core: Core, contracts: Path, stop: asyncio.Event) -> None:

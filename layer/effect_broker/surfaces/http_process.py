@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.settings import Settings
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.http_api import HttpParts, create_app
 from effect_broker.surfaces.limiting import Rate, RateLimiter
+from effect_broker.surfaces.metrics_server import rendered
+from effect_broker.surfaces.plain_process import check_keys
 from effect_broker.telemetry.logs import configure_logging
 from effect_broker.telemetry.prometheus import PrometheusMeter
 from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
-
-_log: Final = logging.getLogger(__name__)
 
 
 async def serve(
@@ -31,6 +29,7 @@ async def serve(
 
     Raises:
         CipherError: the keyring lacks keys on which stored work relies.
+        OSError: the address is taken, or is not this host's.
     """
     configure_logging(settings.log_level)
     meter = PrometheusMeter()
@@ -48,34 +47,14 @@ async def serve(
 def http_parts(core: Core, meter: PrometheusMeter) -> HttpParts:
     """Return what the HTTP API of a plain process stands on."""
 
-    async def metrics() -> tuple[bytes, str]:
-        try:
-            await core.measure_unknown()
-        except LedgerUnavailable:
-            _log.warning("gauges of unproved effects are stale: the ledger is away")
-        return meter.render()
-
     return HttpParts(
         broker=core.broker,
         authenticator=Authenticator(core.registry),
         ready=core.check_ready,
-        metrics=metrics,
+        metrics=partial(rendered, core, meter),
         limiter=RateLimiter(Rate.of(core.settings.rate_limit)),
         cors_origins=core.settings.cors_origins,
     )
-
-
-async def check_keys(core: Core) -> None:
-    """Refuse to start without the keys that stored work needs; a ledger that is away is
-    served with refusals until it is back.
-
-    Raises:
-        CipherError: the keyring lacks keys.
-    """
-    try:
-        await core.check_keys()
-    except LedgerUnavailable:
-        _log.warning("the keyring was not checked: the ledger is away")
 
 
 def server_config(app: ASGIApp) -> uvicorn.Config:

@@ -1,4 +1,7 @@
-"""Plain processes beside the HTTP API: a worker, a reconciler, and how they end."""
+"""Plain processes: a worker, a reconciler, and how any of them starts and ends.
+
+Without metrics this needs neither a web framework nor a metrics library.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,14 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Literal
-
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.settings import Settings
-from effect_broker.surfaces.http_process import check_keys
 from effect_broker.surfaces.looping import DRAIN_SECONDS, Loop
+from effect_broker.telemetry import NullMeter
 from effect_broker.telemetry.logs import configure_logging
-from effect_broker.telemetry.prometheus import PrometheusMeter
 from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
 from effect_broker.wiring.workers import Workers
 
@@ -34,34 +30,69 @@ async def work(
     kind: Kind,
     *,
     drain_seconds: float = DRAIN_SECONDS,
-    metrics_port: int | None = None,
+    metrics: tuple[str, int] | None = None,
 ) -> None:
     """Send what is due, or reconcile and sweep, until a signal ends the process.
 
     The first SIGTERM or SIGINT stops claiming and lets what is under way end within
     `drain_seconds`; a second one cuts it short. What was cut is recorded as unknown. Any
-    number of such processes may run on one ledger.
+    number of such processes may run on one ledger. `metrics` is the host and the port at
+    which Prometheus may read.
 
     Raises:
         CipherError: the keyring lacks keys on which stored work relies.
+        OSError: the address of the metrics is not to be had.
     """
     configure_logging(settings.log_level)
-    meter = PrometheusMeter()
-    core = Core(settings, meter, PROCESS_CONNECTIONS)
-    stop = asyncio.Event()
-    try:
+    async with _core(settings, metrics) as core:
         await check_keys(core)
         workers = Workers(core, kind)
+        stop = asyncio.Event()
         loop = loop_of(workers, kind, stop, drain_seconds=drain_seconds)
-        async with metrics_server(core, meter, metrics_port):
+        try:
             running = asyncio.create_task(loop.run())
             with signals(stop, running):
                 _log.info("%s works", workers.name)
                 await running
-    except asyncio.CancelledError:
-        _log.warning("a second signal cut the last pass short")
+        except asyncio.CancelledError:
+            _log.warning("a second signal cut the last pass short")
+
+
+@asynccontextmanager
+async def _core(
+    settings: Settings, metrics: tuple[str, int] | None
+) -> AsyncIterator[Core]:
+    """Yield what the process stands on, and serve its metrics where they are wanted."""
+    if metrics is None:
+        core = Core(settings, NullMeter(), PROCESS_CONNECTIONS)
+        try:
+            yield core
+        finally:
+            await core.connections.close()
+        return
+    from effect_broker.surfaces.metrics_server import serving_metrics
+    from effect_broker.telemetry.prometheus import PrometheusMeter
+
+    meter = PrometheusMeter()
+    core = Core(settings, meter, PROCESS_CONNECTIONS)
+    try:
+        async with serving_metrics(core, meter, metrics):
+            yield core
     finally:
         await core.connections.close()
+
+
+async def check_keys(core: Core) -> None:
+    """Refuse to start without the keys that stored work needs; a ledger that is away is
+    waited for, or answered for with refusals, until it is back.
+
+    Raises:
+        CipherError: the keyring lacks keys.
+    """
+    try:
+        await core.check_keys()
+    except LedgerUnavailable:
+        _log.warning("the keyring was not checked: the ledger is away")
 
 
 def loop_of(
@@ -102,49 +133,3 @@ def signals(stop: asyncio.Event, running: asyncio.Task[None]) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-
-
-class Server(uvicorn.Server):
-    """A server that leaves signals to the process that it is a part of."""
-
-    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
-        """Take no signal."""
-        return nullcontext()
-
-
-@asynccontextmanager
-async def metrics_server(
-    core: Core, meter: PrometheusMeter, port: int | None
-) -> AsyncIterator[None]:
-    """Serve `/metrics` and `/healthz` on the loopback while the block runs."""
-    if port is None:
-        yield
-        return
-
-    async def metrics(_: Request) -> Response:
-        try:
-            await core.measure_unknown()
-        except LedgerUnavailable:
-            _log.warning("gauges of unproved effects are stale: the ledger is away")
-        body, kind = meter.render()
-        return Response(body, media_type=kind)
-
-    async def healthz(_: Request) -> Response:
-        return PlainTextResponse("alive")
-
-    app = Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz)])
-    config = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=port,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-    )
-    server = Server(config)
-    serving = asyncio.create_task(server.serve())
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await serving

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -256,6 +258,48 @@ def charged(caller: httpx2.Client, tool: str) -> dict[str, Any]:
 
 def tools(caller: httpx2.Client) -> set[str]:
     return {it["tool"] for it in caller.get("/v1/tools").json()["tools"]}
+
+
+def test_development_without_contracts_prints_a_request_that_succeeds(
+    tmp_path: Path,
+) -> None:
+    command = ("dev", "--folder", str(tmp_path / "state"), "--port", "0")
+    with running(*command) as process:
+        url, key = exported(process)
+        assert process.stdout is not None
+        printed = [shlex.split(process.stdout.readline(), comments=True)]
+        printed += [shlex.split(process.stdout.readline()) for _ in range(2)]
+        _, listing, submission = printed
+        assert listing[:3] == ["curl", "-sS", "$EFFECT_BROKER_URL/v1/tools"]
+        headers = dict(
+            submission[place + 1].split(": ", 1)
+            for place, word in enumerate(submission)
+            if word == "-H"
+        )
+        headers["Authorization"] = f"Bearer {key}"
+        made = httpx2.post(
+            submission[2].replace("$EFFECT_BROKER_URL", url),
+            headers=headers,
+            content=submission[submission.index("-d") + 1],
+        )
+        assert made.json()["status"] == "succeeded", made.text
+        process.send_signal(signal.SIGTERM)
+        ended(process)
+
+
+def test_address_that_is_taken_ends_a_process_with_a_line(shop: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for command in (["worker", "--metrics-port", port], ["serve", "--port", port]):
+            with running(*command) as process:
+                _, told = process.communicate(timeout=20)
+            assert process.returncode == 1
+            assert (
+                told.strip()
+                .splitlines()[-1]
+                .startswith("effect-broker: the address cannot be had")
+            )
+            assert "Traceback" not in told
 
 
 def test_broken_contract_stops_development_with_its_name(tmp_path: Path) -> None:
