@@ -33,6 +33,7 @@ from effect_broker.domain.errors import (
 from effect_broker.domain.intent import Intent
 from effect_broker.domain.outcome import Ambiguous, NotSent
 from effect_broker.domain.resolution import forbid_send
+from effect_broker.domain.status import SENDABLE
 from effect_broker.domain.transition import Transition
 from effect_broker.domain.work import WorkState
 from effect_broker.ports import (
@@ -372,9 +373,15 @@ class Dispatcher:
 def forbidden(
     item: Refused, key_generations: int = 1, *, actor: str = "dispatcher"
 ) -> Pending:
-    """Return the step that ends an effect which may not be sent."""
+    """Return the step that ends an effect which may not be sent.
 
-    async def decide(work: WorkState, now: datetime) -> Transition:
+    Nobody holds the effect: where somebody else has moved it out of the way of any send,
+    there is nothing left to forbid.
+    """
+
+    async def decide(work: WorkState, now: datetime) -> Transition | None:
+        if work.status not in SENDABLE:
+            return None
         return forbid_send(work, item.refusal, key_generations=key_generations)
 
     step = Step(

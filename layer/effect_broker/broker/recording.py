@@ -23,8 +23,8 @@ RECORD_TRIES: Final = 5
 RECORD_WAIT_SECONDS: Final = 0.1
 """First wait between tries; doubles, so that five tries span about three seconds."""
 
-Decide = Callable[[WorkState, datetime], Awaitable[Transition]]
-"""The decision again, for a state that evidence has moved on."""
+Decide = Callable[[WorkState, datetime], Awaitable[Transition | None]]
+"""The decision again, for a state that has moved on; None where there is none to take."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -86,5 +86,7 @@ async def _decide_again(item: Pending, result: StepResult) -> Pending | None:
     if result.work is None or result.now is None:
         return None
     decided = await item.decide(result.work, result.now)
+    if decided is None:
+        return None
     step = replace(item.step, version=result.work.version, transition=decided)
     return Pending(step, item.decide)

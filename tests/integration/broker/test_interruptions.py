@@ -351,6 +351,39 @@ async def test_lookup_at_another_account_proves_nothing(world: World) -> None:
     assert len(world.target.requests) == 1
 
 
+class OvertakenLedger:
+    """Passes everything on; before the first record somebody else does the same."""
+
+    def __init__(self, inner: Any, overtake: Any) -> None:
+        self._inner = inner
+        self._overtake = overtake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def record(self, steps: Sequence[Step]) -> Any:
+        overtake, self._overtake = self._overtake, None
+        if overtake is not None:
+            await overtake()
+        return await self._inner.record(steps)
+
+
+async def test_send_that_somebody_else_forbade_meanwhile_is_left_as_it_stands(
+    world: World,
+) -> None:
+    await world.open(contract(submit_deadline="1m"))
+    effect = (await world.submit("order:1:charge:v1", "lose_answer")).effect
+    await world.dispatcher().run_once()
+    await world.let_pass(5)
+    await world.reconciler().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.PREPARED
+    await world.let_pass(62)
+    overtaken = OvertakenLedger(world.ledger, world.sweeper.run_once)
+    await world.dispatcher(ledger=overtaken).run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    assert (await world.events(effect.effect_id)).count("SendForbidden") == 1
+
+
 async def test_effect_that_nobody_could_send_in_time_failed_without_being_sent(
     world: World,
 ) -> None:
