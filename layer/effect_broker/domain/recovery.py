@@ -62,7 +62,9 @@ def permitted_recovery(
     if work.proof_committed:
         return TakeProof(proof_of_commit(attempts))
     if work.unproven == 0:
-        return _after_late_proof(contract, work, attempts)
+        over = horizon_over(contract, work, now, clock_margin=clock_margin)
+        decided = _after_late_proof(contract, work, attempts)
+        return _under_a_new_key(contract, work, decided) if over else decided
     if contract.safety is SafetyClass.UNSAFE:
         return _inconclusive(contract, work, now, "evidence_proves_nothing", clock_margin)
     if contract.safety is SafetyClass.TRANSACTIONAL:
@@ -213,6 +215,19 @@ def _next_look(
     if settled(work, now, clock_margin=clock_margin) or work.settlement_at is None:
         return wait
     return min(wait, work.settlement_at + clock_margin - now + timedelta(milliseconds=1))
+
+
+def _under_a_new_key(
+    contract: EffectContract, work: WorkState, decided: Transition
+) -> Transition:
+    """Start a key generation for a retry whose key is over, where the contract has one
+    left: every attempt under the old one is proven not committed (design rule 8).
+    """
+    renewed = decided.key_generation > work.key_generation
+    left = work.key_generation < contract.key_generations
+    if decided.new is not _S.RETRYABLE or renewed or not left:
+        return decided
+    return replace(decided, key_generation=work.key_generation + 1, fresh_horizon=True)
 
 
 def _tried(work: WorkState) -> bool:

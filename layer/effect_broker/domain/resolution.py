@@ -144,7 +144,8 @@ def forbid_send(
 
     It failed for good only if every attempt is proven not committed and the target's
     scope is unchanged; else a person decides. So does one where only the key is over and
-    the contract allows another (`key_generations`): its not_committed starts that key.
+    the contract allows another (`key_generations`): not_committed starts that key, and so
+    does whoever asks for reconciliation.
     """
     proven = work.unproven == 0 and not work.proof_committed
     renewable = (

@@ -127,6 +127,30 @@ async def test_expired_key_is_not_sent_again_on_an_operators_word(world: World) 
         await world.broker.resolve(world.tenant.tenant_id, effect.effect_id, finding)
 
 
+async def test_key_that_is_over_is_followed_by_another_once_somebody_asks(
+    world: World,
+) -> None:
+    await world.open(
+        contract(
+            key_retention="60s",
+            short_horizon=True,
+            key_generations=2,
+        )
+    )
+    effect = (await world.submit("order:1:charge:v1", "not_executed")).effect
+    await world.dispatcher().run_once()
+    await world.let_pass(60)
+    await world.dispatcher().run_once()
+    assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
+    await world.settle(passes=3)
+    assert len(world.target.requests) == 1
+    await world.broker.reconcile(world.tenant.tenant_id, effect.effect_id)
+    await world.settle(passes=3)
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    first, second = world.target.requests
+    assert first.key == effect.downstream_key != second.key
+
+
 async def test_asking_for_reconciliation_never_moves_an_unsafe_effect(
     world: World,
 ) -> None:

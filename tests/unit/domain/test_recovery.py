@@ -426,6 +426,28 @@ def test_believed_absence_after_the_horizon_needs_another_generation() -> None:
     assert (again.event, again.new) == EXHAUSTED
 
 
+@guarantee("new-key-only-after-proof")
+@pytest.mark.parametrize("kind", [EndingKind.NOT_SENT, EndingKind.NOT_EXECUTED])
+def test_proven_effect_whose_key_is_over_goes_on_under_another_generation(
+    kind: EndingKind,
+) -> None:
+    proven: dict[str, Any] = {"unproven": 0, "proven_through": 1}
+    two = contract(key_records="all_answers", key_generations=2)
+    renewed = recovery(two, kind, **proven, **OVER)
+    assert isinstance(renewed, Transition)
+    assert (renewed.new, renewed.key_generation) == (S.RETRYABLE, 2)
+    assert renewed.fresh_horizon
+    for terms, state in (
+        (two, proven),
+        (two, proven | OVER | {"key_generation": 2}),
+        (contract(key_records="all_answers"), proven | OVER),
+    ):
+        kept = recovery(terms, kind, **state)
+        assert isinstance(kept, Transition)
+        assert kept.key_generation == state.get("key_generation", 1)
+        assert not kept.fresh_horizon
+
+
 def test_redispatch_limit_holds_also_after_believed_absence() -> None:
     decided = probed(ProbeStatus.NOT_COMMITTED, contract("reconcilable"), **USED_UP)
     assert (decided.event, decided.new) == EXHAUSTED
