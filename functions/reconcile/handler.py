@@ -1,4 +1,6 @@
-"""reconcile: asks about lost answers; its sweep ends lapsed leases first."""
+"""reconcile: asks about lost answers; its sweep ends lapsed leases first. An operator has
+it audit a target.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any
 
 from effect_broker.broker.answering import Answering
 from effect_broker.domain.errors import EffectBrokerError
+from effect_broker.surfaces.auditing import answer_audit, asks_for_audit
 from effect_broker.surfaces.lambda_environment import (
     LambdaContext,
     LambdaEnvironment,
@@ -21,9 +24,11 @@ _environment = LambdaEnvironment()
 
 
 def handler(event: Any, context: LambdaContext) -> Any:
-    """Reconcile the nudged effects, or sweep and reconcile whatever is due."""
+    """Reconcile the nudged effects, or sweep and reconcile whatever is due; or audit."""
     with _environment.invocation():
         try:
+            if asks_for_audit(event):
+                return _environment.run(answer_audit(_environment.core, event))
             workers = _workers()
             return _environment.run(
                 work(

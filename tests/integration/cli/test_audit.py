@@ -17,6 +17,7 @@ from effect_broker.wiring.core import Core
 from effect_broker.wiring.workers import Workers
 from examples.crash_matrix.target.client import RunningTarget, run_target
 from tests.integration.cli.commands import Commands
+from tests.integration.functions.invoking import Lambdas
 from tests.integration.target_calls import charge_body, post
 
 CONTRACT = """
@@ -122,6 +123,31 @@ def test_every_difference_is_told_and_nothing_changes(
     told = shop.text("audit", "demo.charge", "--from", LONG_AGO, status=1)
     assert "effect without object" in told
     assert "2 effects and 1 objects read" in told
+
+
+def test_reconcile_function_tells_an_operator_the_same(
+    shop: Commands, target: RunningTarget
+) -> None:
+    charge(shop, 1)
+    post(target, "plain", body=charge_body(order="order-9"))
+    grown_old(shop)
+    asked = {
+        "operation": "audit",
+        "tool": "demo.charge",
+        "created_after": f"{LONG_AGO}T00:00:00Z",
+    }
+    with Lambdas() as lambdas:
+        told = lambdas.invoke("reconcile", asked)
+        for broken in (
+            {**asked, "tool": "no.such"},
+            {**asked, "created_after": "yesterday"},
+            {**asked, "effect_id": "1"},
+        ):
+            with pytest.raises(Exception, match=r"no\.such|created_after|effect_id"):
+                lambdas.invoke("reconcile", broken)
+    report = audited(shop, status=1)
+    assert told["findings"] == report["findings"]
+    assert [row["found"] for row in told["findings"]] == ["object without effect"]
 
 
 def test_target_that_is_away_is_no_finding(shop: Commands, target: RunningTarget) -> None:

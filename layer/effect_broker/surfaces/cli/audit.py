@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +17,7 @@ from effect_broker.surfaces.cli.ground import (
 )
 
 if TYPE_CHECKING:
-    from effect_broker.broker.auditing import Audit, Finding
+    from effect_broker.broker.auditing import Audit
     from effect_broker.wiring.core import Core
 
 
@@ -57,29 +56,10 @@ def audit(
     """
 
     async def run(core: Core) -> Audit:
-        from effect_broker.adapters.http_listing import HttpLister
-        from effect_broker.broker.auditing import Auditor
-        from effect_broker.domain.errors import UnknownTool
-        from effect_broker.ledger.auditing import PostgresAuditReads
-        from effect_broker.secrets import CachedSecrets
-        from effect_broker.wiring.sources import secret_source
+        from effect_broker.surfaces import auditing
 
-        published = await core.catalog.active(tool)
-        if published is None:
-            raise UnknownTool(f"No contract names the tool {tool!r}.")
-        secrets = CachedSecrets(secret_source(core.settings), core.clock)
-        lister = HttpLister(secrets, core.clock)
-        try:
-            with status_line(f"reading what {tool} lists"):
-                return await Auditor(PostgresAuditReads(core.connections), lister).audit(
-                    published.contract,
-                    created_after=created_after,
-                    created_before=created_before
-                    or datetime.fromtimestamp(core.clock.wall(), UTC)
-                    + timedelta(hours=1),
-                )
-        finally:
-            await lister.aclose()
+        with status_line(f"reading what {tool} lists"):
+            return await auditing.audit(core, tool, created_after, created_before)
 
     found = on_the_ledger(run)
     _tell(found, as_json=as_json)
@@ -88,40 +68,16 @@ def audit(
 
 
 def _tell(found: Audit, *, as_json: bool) -> None:
-    rows = _rows(found.findings)
-    summary = {
-        "contract": found.contract.name,
-        "from": found.created_after.isoformat(),
-        "to": found.created_before.isoformat(),
-        "effects": found.effects,
-        "objects": found.objects,
-        "undecided": found.undecided,
-        "differences": len(rows),
-    }
+    from effect_broker.surfaces.auditing import rows, summary
+
+    findings = rows(found.findings)
     if as_json:
-        print_json({**summary, "findings": rows})
+        print_json({**summary(found), "findings": findings})
         return
     columns = ("found", "effect_id", "tenant", "operation_key", "status", "external_ids")
-    shown = [{**row, "external_ids": ", ".join(row["external_ids"])} for row in rows]
+    shown = [{**row, "external_ids": ", ".join(row["external_ids"])} for row in findings]
     print_rows(shown, columns, as_json=False, empty="Nothing differs.")
     print(
         f"{found.effects} effects and {found.objects} objects read; {found.undecided} at"
         " the edge of the window are left undecided."
     )
-
-
-def _rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    rows = []
-    for finding in findings:
-        effect = finding.effect
-        rows.append(
-            {
-                "found": str(finding.discrepancy).replace("_", " "),
-                "effect_id": None if effect is None else str(effect.effect_id),
-                "tenant": None if effect is None else effect.tenant,
-                "operation_key": None if effect is None else effect.operation_key,
-                "status": None if effect is None else str(effect.status),
-                "external_ids": list(finding.external_ids),
-            }
-        )
-    return rows
