@@ -21,7 +21,7 @@ NEW: Final = "(new)"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Arrow:
-    """One arrow, written as the table's columns: `prepared AttemptStarted dispatching`."""
+    """One arrow in the table's words: `prepared AttemptStarted dispatching`."""
 
     old: str
     event: str

@@ -19,7 +19,7 @@ from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.outcome import Ambiguous, Committed, NotSent, Outcome
 from effect_broker.ports import Deadline
-from effect_broker.surfaces.plain_process import Server
+from effect_broker.surfaces.metrics_server import Server
 from tests.guarantees import guarantee
 from tests.integration.adapters.fault_server import FaultServer, close
 from tests.integration.adapters.given import GivenSecrets, effect
