@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from effect_broker.surfaces.admin import Administration
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.direct import DirectInvocations
 from effect_broker.surfaces.http_api import HttpParts, create_app
+from effect_broker.surfaces.mcp.process import http_app
 from effect_broker.surfaces.problem import problem_of
 from effect_broker.surfaces.task_tokens import answering, task_tokens
 from effect_broker.telemetry.logs import configure_logging
@@ -278,6 +279,42 @@ async def submit_elsewhere(planted: Planted) -> None:
     async with client:
         request = EffectRequest("order:6:send", "canary.send", arguments("fail"))
         await client.submit(request)
+    await call_tools(planted)
+
+
+async def call_tools(planted: Planted) -> None:
+    """Call the contract's tool over MCP, well and wrongly, and keep what is refused."""
+    app = http_app(planted.core, timedelta(0))
+    headers = {"Authorization": f"Bearer {planted.key}", "X-Secret": f"{CANARY}-header"}
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, headers=headers) as caller:
+        for call in (
+            {"operation_key": "order:7:send", **arguments("decline")},
+            {"operation_key": "order:7:send", **arguments("fine")},
+            {"operation_key": f"{CANARY} ", **arguments("fine")},
+            {"operation_key": "order:8:send", "order": 1, "card": f"{CANARY}-argument"},
+        ):
+            params = {"name": "canary.send", "arguments": call}
+            answer = await mcp_answer(caller, "tools/call", params)
+            result = answer["result"]
+            if result["isError"]:
+                planted.said.append(json.dumps(result))
+        unknown = {"name": f"{CANARY}-tool", "arguments": {"operation_key": "order:9:x"}}
+        told = json.dumps(await mcp_answer(caller, "tools/call", unknown))
+        planted.said.append(told.replace(f"{CANARY}-tool", ""))
+        broken = await caller.post("http://mcp/mcp", content=f'{{"{CANARY}'.encode())
+        planted.said.append(broken.text)
+
+
+async def mcp_answer(
+    caller: httpx2.AsyncClient, method: str, params: dict[str, Any]
+) -> dict[str, Any]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    accepted = {"Accept": "application/json, text/event-stream"}
+    answer = await caller.post("http://mcp/mcp", json=body, headers=accepted)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 async def decide(planted: Planted, caller: httpx2.AsyncClient) -> None:
