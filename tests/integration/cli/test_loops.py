@@ -18,6 +18,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from effect_broker.embedded import EmbeddedPostgres
 from examples.crash_matrix.target.client import RunningTarget, run_target
 from tests.guarantees import guarantee
 from tests.integration.broker.world import KEYRING
@@ -71,6 +72,11 @@ def target(tmp_path: Path) -> Iterator[RunningTarget]:
 
 @pytest.fixture
 def shop(commands: Commands, target: RunningTarget, tmp_path: Path) -> Commands:
+    return open_shop(commands, target, tmp_path)
+
+
+def open_shop(commands: Commands, target: RunningTarget, tmp_path: Path) -> Commands:
+    """Publish a contract of each world, and make a tenant."""
     secret = "EFFECT_BROKER_SECRET__DEMO__BASE_URL"
     commands.monkeypatch.setenv(secret, target.url)
     contracts = tmp_path / "contracts.toml"
@@ -194,6 +200,30 @@ def test_worker_without_a_ledger_waits_and_says_so_once(commands: Commands) -> N
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=20)
     assert worker.returncode == 0
+
+
+def test_processes_go_on_when_their_database_is_back(
+    private_postgres: EmbeddedPostgres,
+    monkeypatch: pytest.MonkeyPatch,
+    target: RunningTarget,
+    tmp_path: Path,
+) -> None:
+    commands = open_shop(Commands(private_postgres.url(), monkeypatch), target, tmp_path)
+    with running("worker") as worker, running("reconciler") as reconciler:
+        before = submit(commands, "keyed", 1)
+        until(lambda: status(commands, before) == "succeeded")
+        private_postgres.kill()
+        for process in (worker, reconciler):
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            until(lambda told=lines: "waits for the ledger" in next(told))  # type: ignore[misc]
+        private_postgres.restart()
+        after = submit(commands, "keyed", 2)
+        until(lambda: status(commands, after) == "succeeded")
+        for process in (worker, reconciler):
+            process.send_signal(signal.SIGTERM)
+            assert "waits for the ledger" not in ended(process)
+    assert len(target.charges()) == 2
 
 
 def test_metrics_are_served_beside_the_work(shop: Commands, unused_tcp_port: int) -> None:
