@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from effect_broker.contracts import parse_contracts
+from effect_broker.contracts import load_contracts, parse_contracts
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.errors import EffectBrokerError, Unauthenticated
 from effect_broker.embedded import EmbeddedPostgres
@@ -145,6 +145,8 @@ async def develop(
         EmbeddedPostgresError: there is no PostgreSQL to be had.
         ContractInvalid: a contract is broken at the start.
     """
+    if contracts is not None:
+        load_contracts(contracts)
     say("starting PostgreSQL")
     postgres = await asyncio.to_thread(_started, folder)
     try:
@@ -254,8 +256,13 @@ async def _watch(core: Core, contracts: Path, stop: asyncio.Event) -> None:
 
 
 def _stamps(contracts: Path) -> Mapping[Path, int]:
-    files = [contracts] if contracts.is_file() else sorted(contracts.rglob("*"))
-    return {path: path.stat().st_mtime_ns for path in files if path.is_file()}
+    """Return when each file last changed; one that an editor is replacing is left out."""
+    stamps = {}
+    for path in [contracts, *contracts.rglob("*")]:
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                stamps[path] = path.stat().st_mtime_ns
+    return stamps
 
 
 async def _api_key(core: Core, administration: Administration, path: Path) -> str:
