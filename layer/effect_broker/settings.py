@@ -59,6 +59,7 @@ class Settings:
     dispatch_queue_url: str | None = None
     reconcile_queue_url: str | None = None
     contracts: Path | None = None
+    mcp_upstreams: Path | None = None
     rate_limit: tuple[float, int] | None = None
     cors_origins: tuple[str, ...] = ()
     failpoints: Path | None = None
@@ -83,6 +84,7 @@ class Settings:
         }
         secrets, secrets_file = _secret_source(ours.get("SECRETS", "env"))
         contracts, failpoints = ours.get("CONTRACTS"), ours.get("FAILPOINTS")
+        upstreams = ours.get("MCP_UPSTREAMS")
         settings = cls(
             environment=ours.get("ENVIRONMENT", LOCAL),
             log_level=_log_level(ours.get("LOG_LEVEL", "INFO")),
@@ -104,6 +106,7 @@ class Settings:
             dispatch_queue_url=ours.get("DISPATCH_QUEUE_URL"),
             reconcile_queue_url=ours.get("RECONCILE_QUEUE_URL"),
             contracts=Path(contracts) if contracts else None,
+            mcp_upstreams=Path(upstreams) if upstreams else None,
             rate_limit=_rate(ours.get("RATE_LIMIT")),
             cors_origins=_origins(ours.get("CORS_ORIGINS", "")),
             failpoints=Path(failpoints) if failpoints else None,

@@ -8,18 +8,21 @@ then does to get an answer, the tool runs once.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, Tool
 
 from effect_broker.adapters.wire.exchange import Exchange, WireRequest
 from effect_broker.adapters.wire.gate import NothingSent
 
 CALL: Final = "tools/call"
+PAGES_MAX: Final = 100
+"""Of a list of tools; a server that has more never ends."""
 
 Send = Callable[[WireRequest, bool], Awaitable[Exchange]]
 """Makes one exchange; the second argument says whether it is the tool's call."""
@@ -46,24 +49,52 @@ async def call_once(
     Raises:
         CallNotAnswered: no result came, whatever the reason.
     """
-    transport = _OneCall(send)
     try:
-        async with (
-            httpx2.AsyncClient(
-                transport=transport,
-                headers=dict(headers),
-                follow_redirects=False,
-                trust_env=False,
-                timeout=None,
-            ) as http,
-            Client(streamable_http_client(url, http_client=http)) as client,
-        ):
+        async with _client(url, headers, send) as client:
             result = await client.call_tool(tool, arguments)
     except Exception as error:
         raise CallNotAnswered(type(error).__name__) from error
     if not isinstance(result, CallToolResult):
         raise CallNotAnswered("input_required")
     return result
+
+
+async def listed(url: str, headers: Mapping[str, str], send: Send) -> Sequence[Tool]:
+    """Return every tool that a server lists; nothing is called.
+
+    Raises:
+        CallNotAnswered: the list did not come whole.
+    """
+    tools: list[Tool] = []
+    cursor: str | None = None
+    try:
+        async with _client(url, headers, send) as client:
+            for _ in range(PAGES_MAX):
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                cursor = page.next_cursor
+                if cursor is None:
+                    return tools
+    except Exception as error:
+        raise CallNotAnswered(type(error).__name__) from error
+    raise CallNotAnswered("too_many_pages")
+
+
+@asynccontextmanager
+async def _client(
+    url: str, headers: Mapping[str, str], send: Send
+) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(
+            transport=_OneCall(send),
+            headers=dict(headers),
+            follow_redirects=False,
+            trust_env=False,
+            timeout=None,
+        ) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
 
 
 class _OneCall(httpx2.AsyncBaseTransport):

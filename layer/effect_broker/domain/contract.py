@@ -167,6 +167,15 @@ class McpTerms(Terms):
     key_argument: JsonPointer | None = None
 
 
+class McpUpstream(Terms):
+    """An upstream MCP server of which some tools are declared to change nothing."""
+
+    url: UrlText | SecretRef
+    headers: Headers = Field(default_factory=dict)
+    read_only: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    allow_private: StrictBool = False
+
+
 class ContractRulesBroken(ValueError):
     """Rules between fields that the contract breaks; each reason names its fields."""
 

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import uvicorn
-from mcp.server import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
 
 from effect_broker.adapters.mcp import McpAdapters
 from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.outcome import Ambiguous, Committed, NotSent, Outcome
 from effect_broker.ports import Deadline
-from effect_broker.surfaces.metrics_server import Server
 from tests.guarantees import guarantee
 from tests.integration.adapters.fault_server import FaultServer, close
 from tests.integration.adapters.given import GivenSecrets, effect
-
-SLOW = "slow"
-
-
-class Upstream:
-    """An MCP server whose one tool counts; it can lose the answer of its call."""
-
-    def __init__(self) -> None:
-        self.charged: list[dict[str, Any]] = []
-        self.requests: list[str] = []
-        self.drops = False
-        self.url = ""
-
-    def server(self) -> MCPServer:
-        server = MCPServer("upstream")
-
-        @server.tool()
-        async def charge(amount: int, key: str = "") -> dict[str, Any]:
-            """Charge a card."""
-            self.charged.append({"amount": amount, "key": key})
-            if amount == 402:
-                raise ValueError("declined behind the charge")
-            if amount == 999:
-                await asyncio.sleep(30)
-            return {"id": f"ch_{len(self.charged)}", "amount": amount}
-
-        return server
-
-
-@asynccontextmanager
-async def running(upstream: Upstream, *, stateless: bool) -> AsyncIterator[Upstream]:
-    app = upstream.server().streamable_http_app(
-        stateless_http=stateless,
-        json_response=stateless,
-        transport_security=TransportSecuritySettings(
-            enable_dns_rebinding_protection=False
-        ),
-    )
-
-    async def dropping(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        upstream.requests.append(scope["method"])
-        before = len(upstream.charged)
-
-        async def lossy(message: Any) -> None:
-            if upstream.drops and len(upstream.charged) > before:
-                raise ConnectionResetError("dropped behind the charge")
-            await send(message)
-
-        await app(scope, receive, lossy)
-
-    config = uvicorn.Config(dropping, log_config=None, lifespan="on")
-    server = Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        upstream.url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started:  # noqa: ASYNC110 uvicorn has no event for it
-            await asyncio.sleep(0.01)
-        try:
-            yield upstream
-        finally:
-            server.should_exit = True
-            server.force_exit = True
-            await serving
+from tests.integration.adapters.mcp_upstream import Upstream, running
 
 
 @pytest.fixture(params=[True, False], ids=["stateless", "sessions"])

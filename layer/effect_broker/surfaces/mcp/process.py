@@ -14,14 +14,17 @@ from mcp.server.stdio import stdio_server
 from effect_broker.domain.canonical import parse_strict
 from effect_broker.domain.errors import InvalidJson
 from effect_broker.ports import Credential
+from effect_broker.secrets import CachedSecrets
 from effect_broker.settings import Settings
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.limiting import Rate, RateLimiter
 from effect_broker.surfaces.mcp.http import McpApp, caller_of
+from effect_broker.surfaces.mcp.passing import Passing, passing
 from effect_broker.surfaces.mcp.server import PATIENCE, BrokerTools
 from effect_broker.telemetry import NullMeter
 from effect_broker.telemetry.logs import configure_logging
 from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
+from effect_broker.wiring.sources import secret_source
 
 
 async def serve_stdio(
@@ -42,14 +45,17 @@ async def serve_stdio(
     async def caller(_: Any) -> Credential:
         return await authenticator.authenticate(f"Bearer {api_key}")
 
+    passed = _passing(core)
     try:
         await caller(None)
-        server = BrokerTools(core.broker, caller, patience).server()
+        server = BrokerTools(core.broker, caller, patience, passed).server()
         lines: Any = _StrictLines(anyio.wrap_file(sys.stdin))
         async with stdio_server(stdin=lines) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     finally:
         await core.connections.close()
+        if passed is not None:
+            await passed.aclose()
 
 
 async def serve_http(
@@ -65,8 +71,9 @@ async def serve_http(
 
     configure_logging(settings.log_level)
     core = Core(settings, NullMeter(), PROCESS_CONNECTIONS)
+    app = http_app(core, patience)
     config = uvicorn.Config(
-        http_app(core, patience),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -78,15 +85,22 @@ async def serve_http(
             await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         await core.connections.close()
+        if app.tools.passing is not None:
+            await app.tools.passing.aclose()
 
 
 def http_app(core: Core, patience: timedelta = PATIENCE) -> McpApp:
     """Return the ASGI application over a process's core."""
     return McpApp(
-        BrokerTools(core.broker, caller_of, patience),
+        BrokerTools(core.broker, caller_of, patience, _passing(core)),
         Authenticator(core.registry),
         RateLimiter(Rate.of(core.settings.rate_limit)),
     )
+
+
+def _passing(core: Core) -> Passing | None:
+    secrets = CachedSecrets(secret_source(core.settings), core.clock)
+    return passing(core.settings.mcp_upstreams, secrets, core.clock)
 
 
 class _StrictLines:

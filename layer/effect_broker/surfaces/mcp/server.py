@@ -39,9 +39,11 @@ from effect_broker.surfaces.mcp.answers import (
     ReceiptResult,
     effect_result,
 )
+from effect_broker.surfaces.mcp.passing import Passing
 from effect_broker.surfaces.mcp.tools import (
     MANAGEMENT,
     OPERATION_KEY,
+    PASSING,
     SUBMITTING,
     WAIT_SECONDS_MAX,
     allows,
@@ -75,6 +77,7 @@ class BrokerTools:
     broker: EffectBroker
     caller_of: CallerOf
     patience: timedelta = PATIENCE
+    passing: Passing | None = None
 
     def server(self) -> Server[Any]:
         """Return a server; it holds no session and may be made for each request."""
@@ -102,13 +105,21 @@ class BrokerTools:
                 for published in await self.broker.tools()
                 if (tool := _proxied(published.contract)) is not None
             ]
+        if self.passing is not None and allows(caller.scopes, PASSING):
+            taken = {tool.name for tool in tools}
+            passed = await self.passing.tools()
+            tools += [tool for tool in passed if tool.name not in taken]
         return ListToolsResult(tools=tools)
 
     async def _call(self, context: Any, params: CallToolRequestParams) -> CallToolResult:
         """Call a tool; a refusal is an error result that says what to do."""
         try:
             caller = await self.caller_of(context)
-            answer = await self._answer(caller, params.name, params.arguments or {})
+            arguments = params.arguments or {}
+            if self.passing is not None and await self._passes(params.name):
+                require(caller, *PASSING)
+                return await self.passing.call(params.name, arguments)
+            answer = await self._answer(caller, params.name, arguments)
         except EffectBrokerError as error:
             return _refused(error)
         except Exception as error:  # noqa: BLE001 the outermost line of a call
@@ -118,6 +129,12 @@ class BrokerTools:
             content=[TextContent(type="text", text=json.dumps(structured))],
             structured_content=structured,
         )
+
+    async def _passes(self, name: str) -> bool:
+        """Say whether a tool passes by: never one that a contract or the broker has."""
+        if self.passing is None or not self.passing.passes(name) or name in MANAGEMENT:
+            return False
+        return await self.broker.catalog.active(name) is None
 
     async def _answer(
         self, caller: Credential, name: str, arguments: dict[str, Any]

@@ -131,6 +131,7 @@ MANAGEMENT: Final[Mapping[str, tuple[Tool, tuple[str, ...]]]] = {
 """Each with the scopes of which a key must hold one; OPERATE includes READ."""
 
 SUBMITTING: Final = (SUBMIT,)
+PASSING: Final = (READ, SUBMIT)
 
 
 def allows(held: frozenset[str], wanted: tuple[str, ...]) -> bool:
