@@ -188,6 +188,12 @@ CREATE TYPE effect_broker.new_intent AS (
 	arguments_ciphertext bytea
 );
 ALTER TYPE effect_broker.new_intent OWNER TO effect_broker_owner;
+CREATE DOMAIN effect_broker.receipt_flags AS text[]
+	CONSTRAINT receipt_flags_check CHECK ((cardinality(VALUE) <= 16));
+ALTER DOMAIN effect_broker.receipt_flags OWNER TO effect_broker_owner;
+CREATE DOMAIN effect_broker.receipt_source AS text
+	CONSTRAINT receipt_source_check CHECK ((VALUE = ANY (ARRAY['attempt'::text, 'probe'::text, 'late_answer'::text, 'operator'::text, 'ledger'::text])));
+ALTER DOMAIN effect_broker.receipt_source OWNER TO effect_broker_owner;
 CREATE TYPE effect_broker.reserved_row AS (
 	created boolean,
 	ledger_now timestamp with time zone,
@@ -347,13 +353,14 @@ DECLARE
     v_kept uuid[];
     v_oldest_due_at timestamptz;
     v_remaining boolean := false;
+    v_now timestamptz;
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
     SELECT
         CASE
             WHEN EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN 'fenced'
             WHEN o.dispatch_held THEN 'held'
-            WHEN o.timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8) THEN 'failed_over'
+            WHEN failed_over(o.timeline) THEN 'failed_over'
         END,
         t.fitting, t.unsafe
     INTO v_obstacle, v_fitting, v_unsafe
@@ -388,13 +395,13 @@ BEGIN
             v_picked := v_kept;
         END IF;
     END IF;
-    IF cardinality(v_picked) > 0 THEN
-        RETURN QUERY
-        SELECT * FROM start_attempts(
-            v_picked, clock_timestamp(), v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids,
+    v_now := clock_timestamp();
+    FOR n IN 1..cardinality(v_picked) LOOP
+        RETURN NEXT start_attempt(
+            v_picked[n], v_now, v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids[n],
             p_contract_ids, p_scope_digests, p_margin_ms
         );
-    END IF;
+    END LOOP;
 END
 $$;
 ALTER FUNCTION effect_broker.claim(p_token uuid, p_worker text, p_limit integer, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint, p_budget_ms bigint, p_unsafe_limit integer, p_attempt_ids uuid[], p_effect_ids uuid[], p_tenants uuid[], p_due_from timestamp with time zone) OWNER TO effect_broker_owner;
@@ -893,6 +900,17 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.failed_over(p_timeline text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_timeline IS NULL THEN
+        RETURN false;
+    END IF;
+    RETURN p_timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8);
+END
+$$;
+ALTER FUNCTION effect_broker.failed_over(p_timeline text) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS SETOF effect_broker.step_row
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'effect_broker', 'pg_temp'
@@ -905,62 +923,18 @@ CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS 
     AS $$
 DECLARE
     v_step finishing;
-    v_range record := id_range(ARRAY(SELECT s.effect_id FROM unnest(p_steps) s));
     v_done uuid[];
+    v_applied boolean;
 BEGIN
-    WITH gone AS (
-        DELETE FROM effect_work w
-        USING unnest(p_steps) s
-        WHERE w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
-            AND w.claim_token IS NOT DISTINCT FROM s.token
-            AND NOT (w.proof_committed AND s.new_status = 'failed_final')
-        RETURNING s.*, w.status AS old_status, w.head, w.key_generation, w.contract_id,
-            greatest(clock_timestamp(), w.last_event_at) AS at
-    ), event AS (
-        INSERT INTO effect_events (
-            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
-        )
-        SELECT g.effect_id, g.at, g.version + 1, g.type, g.old_status, g.new_status, g.actor, g.metadata,
-            event_digest(
-                g.head, g.effect_id, g.version + 1, g.at, g.type, g.old_status, g.new_status, g.actor, g.metadata
-            )
-        FROM gone g
-    ), ending AS (
-        INSERT INTO effect_attempt_endings (
-            effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
-            data_key_id, evidence, request_digest, response_digest, result_ciphertext
-        )
-        SELECT g.effect_id, g.at, (g.ending).ordinal, (g.ending).kind, false, (g.ending).final,
-            (g.ending).from_key_record, (g.ending).bytes_may_have_left, (g.ending).reason, (g.ending).external_id,
-            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).data_key_id END,
-            (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
-            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).result_ciphertext END
-        FROM gone g
-        WHERE (g.ending).ordinal IS NOT NULL
-    ), receipt AS (
-        INSERT INTO effect_receipts (
-            effect_id, tenant_id, receipt_id, created_at, target_time, kind, contract_id, source, reason, external_id,
-            data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
-        )
-        SELECT d.effect_id, d.tenant_id, d.receipt_id, d.at, d.target_time, d.new_status, d.contract_id, d.source,
-            d.reason, d.external_id, d.data_key_id, d.flags, d.evidence_digest, d.key_digest,
-            receipt_digest(
-                d.receipt_id, d.effect_id, d.tenant_id, d.contract_id, d.at, d.target_time, d.new_status, d.source,
-                d.reason, d.external_id, d.flags, d.evidence_digest, d.key_digest
-            ),
-            d.result_ciphertext
-        FROM (
-            SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8')) AS key_digest
-            FROM gone g
-            JOIN effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
-                AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
-            LEFT JOIN effect_key_generations k
-                ON k.effect_id = g.effect_id AND k.generation = g.key_generation AND g.key_generation > 1
-        ) d
-    )
-    SELECT array_agg(g.effect_id) INTO v_done FROM gone g;
+    IF cardinality(p_steps) > 1 THEN
+        v_done := finish_many(p_steps);
+    END IF;
     FOREACH v_step IN ARRAY p_steps LOOP
-        IF v_step.effect_id = ANY (v_done) THEN
+        v_applied := CASE
+            WHEN v_done IS NOT NULL THEN v_step.effect_id = ANY (v_done)
+            ELSE finish_one(v_step)
+        END;
+        IF v_applied THEN
             RETURN NEXT ('applied', v_step.version + 1, false, false)::step_row;
         ELSE
             RETURN NEXT lost_step(
@@ -972,6 +946,125 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.finish_many(p_steps effect_broker.finishing[]) RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_range record := effect_broker.id_range(ARRAY(SELECT s.effect_id FROM unnest(p_steps) s));
+    v_done uuid[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM effect_broker.effect_work w
+        USING unnest(p_steps) s
+        WHERE w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
+            AND w.claim_token IS NOT DISTINCT FROM s.token
+            AND NOT (w.proof_committed AND s.new_status = 'failed_final')
+        RETURNING s.*, w.status AS old_status, w.head, w.key_generation, w.contract_id,
+            greatest(clock_timestamp(), w.last_event_at) AS at
+    ), event AS (
+        INSERT INTO effect_broker.effect_events (
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+        )
+        SELECT g.effect_id, g.at, g.version + 1, g.type, g.old_status, g.new_status, g.actor, g.metadata,
+            effect_broker.event_digest(
+                g.head, g.effect_id, g.version + 1, g.at, g.type, g.old_status, g.new_status, g.actor, g.metadata
+            )
+        FROM gone g
+    ), ending AS (
+        INSERT INTO effect_broker.effect_attempt_endings (
+            effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
+            data_key_id, evidence, request_digest, response_digest, result_ciphertext
+        )
+        SELECT g.effect_id, g.at, (g.ending).ordinal, (g.ending).kind, false, (g.ending).final,
+            (g.ending).from_key_record, (g.ending).bytes_may_have_left, (g.ending).reason, (g.ending).external_id,
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).data_key_id END,
+            (g.ending).evidence, (g.ending).request_digest, (g.ending).response_digest,
+            CASE WHEN g.result_ciphertext IS NULL THEN (g.ending).result_ciphertext END
+        FROM gone g
+        WHERE (g.ending).ordinal IS NOT NULL
+    ), receipt AS (
+        INSERT INTO effect_broker.effect_receipts (
+            effect_id, tenant_id, receipt_id, created_at, target_time, kind, contract_id, source, reason, external_id,
+            data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
+        )
+        SELECT d.effect_id, d.tenant_id, d.receipt_id, d.at, d.target_time, d.new_status, d.contract_id, d.source,
+            d.reason, d.external_id, d.data_key_id, d.flags, d.evidence_digest, d.key_digest,
+            effect_broker.receipt_digest(
+                d.receipt_id, d.effect_id, d.tenant_id, d.contract_id, d.at, d.target_time, d.new_status, d.source,
+                d.reason, d.external_id, d.flags, d.evidence_digest, d.key_digest
+            ),
+            d.result_ciphertext
+        FROM (
+            SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8')) AS key_digest
+            FROM gone g
+            JOIN effect_broker.effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
+                AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
+            LEFT JOIN effect_broker.effect_key_generations k
+                ON k.effect_id = g.effect_id AND k.generation = g.key_generation AND g.key_generation > 1
+        ) d
+    )
+    SELECT coalesce(array_agg(g.effect_id), '{}') INTO v_done FROM gone g;
+    RETURN v_done;
+END
+$$;
+ALTER FUNCTION effect_broker.finish_many(p_steps effect_broker.finishing[]) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.finish_one(s effect_broker.finishing) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    w effect_broker.effect_work;
+    e effect_broker.attempt_ending := s.ending;
+    v_at timestamptz;
+    v_key_digest bytea;
+BEGIN
+    DELETE FROM effect_broker.effect_work k
+    WHERE k.effect_id = s.effect_id AND k.tenant_id = s.tenant_id AND k.version = s.version
+        AND k.claim_token IS NOT DISTINCT FROM s.token
+        AND NOT (k.proof_committed AND s.new_status = 'failed_final')
+    RETURNING * INTO w;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    v_at := greatest(clock_timestamp(), w.last_event_at);
+    w.head := effect_broker.store_event(
+        s.effect_id, s.version + 1, v_at, s.type, w.status, s.new_status, s.actor, s.metadata, w.head
+    );
+    IF e.ordinal IS NOT NULL THEN
+        INSERT INTO effect_broker.effect_attempt_endings (
+            effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
+            data_key_id, evidence, request_digest, response_digest, result_ciphertext
+        )
+        VALUES (
+            s.effect_id, v_at, e.ordinal, e.kind, false, e.final, e.from_key_record, e.bytes_may_have_left, e.reason,
+            e.external_id, CASE WHEN s.result_ciphertext IS NULL THEN e.data_key_id END, e.evidence, e.request_digest,
+            e.response_digest, CASE WHEN s.result_ciphertext IS NULL THEN e.result_ciphertext END
+        );
+    END IF;
+    SELECT sha256(convert_to(CASE
+        WHEN w.key_generation = 1 THEN i.downstream_key
+        ELSE (SELECT g.downstream_key FROM effect_broker.effect_key_generations g
+              WHERE g.effect_id = s.effect_id AND g.generation = w.key_generation)
+    END, 'UTF8'))
+    INTO STRICT v_key_digest
+    FROM effect_broker.effect_intents i
+    WHERE i.tenant_id = s.tenant_id AND i.effect_id = s.effect_id;
+    INSERT INTO effect_broker.effect_receipts (
+        effect_id, tenant_id, receipt_id, created_at, target_time, kind, contract_id, source, reason, external_id,
+        data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
+    )
+    VALUES (
+        s.effect_id, s.tenant_id, s.receipt_id, v_at, s.target_time, s.new_status, w.contract_id, s.source, s.reason,
+        s.external_id, s.data_key_id, s.flags, s.evidence_digest, v_key_digest,
+        effect_broker.receipt_digest(
+            s.receipt_id, s.effect_id, s.tenant_id, w.contract_id, v_at, s.target_time, s.new_status, s.source,
+            s.reason, s.external_id, s.flags, s.evidence_digest, v_key_digest
+        ),
+        s.result_ciphertext
+    );
+    RETURN true;
+END
+$$;
+ALTER FUNCTION effect_broker.finish_one(s effect_broker.finishing) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.first_head() RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -1035,13 +1128,8 @@ CREATE FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
 BEGIN
-    IF cardinality(p_ids) = 1 THEN
-        first_id := p_ids[1];
-        last_id := first_id;
-    ELSE
-        SELECT (array_agg(i ORDER BY i))[1], (array_agg(i ORDER BY i DESC))[1] INTO first_id, last_id
-        FROM unnest(p_ids) i;
-    END IF;
+    SELECT (array_agg(i ORDER BY i))[1], (array_agg(i ORDER BY i DESC))[1] INTO first_id, last_id
+    FROM unnest(p_ids) i;
 END
 $$;
 ALTER FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last_id uuid) OWNER TO effect_broker_owner;
@@ -1205,18 +1293,16 @@ CREATE TABLE effect_broker.effect_receipts (
     target_time timestamp with time zone,
     kind effect_broker.effect_status NOT NULL,
     contract_id integer NOT NULL,
-    source text NOT NULL,
+    source effect_broker.receipt_source NOT NULL,
     reason character varying(4096) NOT NULL,
     external_id character varying(4096),
     data_key_id character varying(64),
-    flags text[] NOT NULL,
+    flags effect_broker.receipt_flags NOT NULL,
     evidence_digest effect_broker.sha256_digest,
     downstream_key_digest bytea NOT NULL,
     digest bytea NOT NULL,
     result_ciphertext bytea,
-    CONSTRAINT effect_receipts_flags_check CHECK ((cardinality(flags) <= 16)),
-    CONSTRAINT effect_receipts_kind_check CHECK ((kind = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status]))),
-    CONSTRAINT effect_receipts_source_check CHECK ((source = ANY (ARRAY['attempt'::text, 'probe'::text, 'late_answer'::text, 'operator'::text, 'ledger'::text])))
+    CONSTRAINT effect_receipts_kind_check CHECK ((kind = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status])))
 )
 PARTITION BY RANGE (effect_id);
 ALTER TABLE effect_broker.effect_receipts OWNER TO effect_broker_owner;
@@ -1958,9 +2044,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
     SELECT NOT o.dispatch_held
-        AND o.timeline IS NOT DISTINCT FROM CASE
-            WHEN o.timeline IS NOT NULL THEN left(pg_walfile_name(pg_current_wal_lsn()), 8)
-        END
+        AND NOT failed_over(o.timeline)
         AND NOT EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token)
         AND EXISTS (
             SELECT FROM contracts c
@@ -1980,9 +2064,8 @@ BEGIN
     END IF;
     PERFORM store_intent(p_intent);
     IF v_free THEN
-        RETURN QUERY
-        SELECT * FROM start_attempts(
-            ARRAY[p_intent.effect_id], clock_timestamp(), false, NULL, p_token, p_worker, ARRAY[p_attempt_id],
+        RETURN NEXT start_attempt(
+            p_intent.effect_id, clock_timestamp(), false, NULL, p_token, p_worker, p_attempt_id,
             p_contract_ids, p_scope_digests, p_margin_ms
         );
     ELSE
@@ -2194,7 +2277,7 @@ CREATE FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) RE
     WHERE t.tenant_id = p_tenant_id AND t.effect_id = p_effect_id
 $$;
 ALTER FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) RETURNS SETOF effect_broker.claim_row
+CREATE FUNCTION effect_broker.start_attempt(p_effect_id uuid, p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) RETURNS effect_broker.claim_row
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -2211,77 +2294,71 @@ DECLARE
     v_deadline timestamptz;
     v_metadata text;
 BEGIN
-    FOR n IN 1..cardinality(p_picked) LOOP
-        SELECT * INTO STRICT w FROM effect_broker.effect_work e WHERE e.effect_id = p_picked[n];
-        SELECT * INTO STRICT i FROM effect_broker.effect_intents e
-        WHERE e.tenant_id = w.tenant_id AND e.effect_id = p_picked[n];
-        IF c.contract_id IS DISTINCT FROM w.contract_id THEN
-            SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = w.contract_id;
-        END IF;
-        v_key := i.downstream_key;
-        IF w.key_generation > 1 THEN
-            SELECT g.downstream_key INTO STRICT v_key FROM effect_broker.effect_key_generations g
-            WHERE g.effect_id = w.effect_id AND g.generation = w.key_generation;
-        END IF;
-        v_scope := p_scope_digests[array_position(p_contract_ids, w.contract_id)];
-        v_at := greatest(p_now, w.last_event_at);
-        v_deadline := v_at + c.attempt_ms * interval '1 millisecond';
-        v_refusal := CASE
-            WHEN w.scope_digest <> v_scope THEN 'scope_changed'
-            WHEN v_at > w.submit_until THEN 'submit_deadline'
-            WHEN v_deadline + (c.settlement_ms + p_margin_ms) * interval '1 millisecond' > w.horizon_at
-                THEN 'horizon_over'
-        END;
-        v_attempt_id := NULL;
-        v_started_at := NULL;
-        IF v_refusal IS NULL THEN
-            v_old := w.status;
-            v_attempt_id := p_attempt_ids[n];
-            v_started_at := v_at;
-            v_metadata := '{"ordinal":' || w.attempts + 1 || '}';
-            w.head := effect_broker.event_digest(
-                w.head, w.effect_id, w.version + 1, v_at, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata
-            );
-            UPDATE effect_broker.effect_work e
-            SET status = 'dispatching', lane = 2, version = w.version + 1, claim_token = p_token,
-                attempts = w.attempts + 1, unproven = w.unproven + 1, last_event_at = v_at, head = w.head,
-                negative_at = NULL, due_at = v_at + c.lease_ms * interval '1 millisecond',
-                settlement_at = greatest(
-                    w.settlement_at, v_deadline + c.settlement_ms * interval '1 millisecond'
-                ),
-                horizon_at = coalesce(w.horizon_at, v_at + c.retention_ms * interval '1 millisecond'),
-                scope_digest = v_scope
-            WHERE e.effect_id = p_picked[n]
-            RETURNING * INTO w;
-            INSERT INTO effect_broker.effect_attempts (
-                effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
-            )
-            VALUES (
-                w.effect_id, v_attempt_id, v_at, v_deadline, w.attempts, w.version, w.key_generation, p_worker, v_scope
-            );
-            INSERT INTO effect_broker.effect_events (
-                effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
-            )
-            VALUES (
-                w.effect_id, v_at, w.version, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata, w.head
-            );
-        END IF;
-        RETURN NEXT ROW(
-            coalesce(v_refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, v_at,
-            i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
-            c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
-            i.requested_by, i.trace_id, i.created_at,
-            w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
-            w.redispatches, w.probes, w.key_generation, w.proof_committed, w.due_at, w.settlement_at, w.horizon_at,
-            w.submit_until, w.negative_at, w.unknown_since, w.created_at, w.claim_token, v_key, v_attempt_id,
-            CASE WHEN v_attempt_id IS NOT NULL THEN p_worker END::varchar, v_started_at,
-            CASE WHEN v_attempt_id IS NOT NULL THEN v_deadline END,
-            coalesce(v_scope, w.scope_digest)
-        )::effect_broker.claim_row;
-    END LOOP;
+    SELECT * INTO STRICT w FROM effect_broker.effect_work e WHERE e.effect_id = p_effect_id;
+    SELECT * INTO STRICT i FROM effect_broker.effect_intents e
+    WHERE e.tenant_id = w.tenant_id AND e.effect_id = p_effect_id;
+    SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = w.contract_id;
+    v_key := i.downstream_key;
+    IF w.key_generation > 1 THEN
+        SELECT g.downstream_key INTO STRICT v_key FROM effect_broker.effect_key_generations g
+        WHERE g.effect_id = w.effect_id AND g.generation = w.key_generation;
+    END IF;
+    v_scope := p_scope_digests[array_position(p_contract_ids, w.contract_id)];
+    v_at := greatest(p_now, w.last_event_at);
+    v_deadline := v_at + c.attempt_ms * interval '1 millisecond';
+    v_refusal := CASE
+        WHEN w.scope_digest <> v_scope THEN 'scope_changed'
+        WHEN v_at > w.submit_until THEN 'submit_deadline'
+        WHEN v_deadline + (c.settlement_ms + p_margin_ms) * interval '1 millisecond' > w.horizon_at
+            THEN 'horizon_over'
+    END;
+    IF v_refusal IS NULL THEN
+        v_old := w.status;
+        v_attempt_id := p_attempt_id;
+        v_started_at := v_at;
+        v_metadata := '{"ordinal":' || w.attempts + 1 || '}';
+        w.head := effect_broker.event_digest(
+            w.head, w.effect_id, w.version + 1, v_at, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata
+        );
+        UPDATE effect_broker.effect_work e
+        SET status = 'dispatching', lane = 2, version = w.version + 1, claim_token = p_token,
+            attempts = w.attempts + 1, unproven = w.unproven + 1, last_event_at = v_at, head = w.head,
+            negative_at = NULL, due_at = v_at + c.lease_ms * interval '1 millisecond',
+            settlement_at = greatest(
+                w.settlement_at, v_deadline + c.settlement_ms * interval '1 millisecond'
+            ),
+            horizon_at = coalesce(w.horizon_at, v_at + c.retention_ms * interval '1 millisecond'),
+            scope_digest = v_scope
+        WHERE e.effect_id = p_effect_id
+        RETURNING * INTO w;
+        INSERT INTO effect_broker.effect_attempts (
+            effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
+        )
+        VALUES (
+            w.effect_id, v_attempt_id, v_at, v_deadline, w.attempts, w.version, w.key_generation, p_worker, v_scope
+        );
+        INSERT INTO effect_broker.effect_events (
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+        )
+        VALUES (
+            w.effect_id, v_at, w.version, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata, w.head
+        );
+    END IF;
+    RETURN ROW(
+        coalesce(v_refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, v_at,
+        i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
+        c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
+        i.requested_by, i.trace_id, i.created_at,
+        w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
+        w.redispatches, w.probes, w.key_generation, w.proof_committed, w.due_at, w.settlement_at, w.horizon_at,
+        w.submit_until, w.negative_at, w.unknown_since, w.created_at, w.claim_token, v_key, v_attempt_id,
+        CASE WHEN v_attempt_id IS NOT NULL THEN p_worker END::varchar, v_started_at,
+        CASE WHEN v_attempt_id IS NOT NULL THEN v_deadline END,
+        coalesce(v_scope, w.scope_digest)
+    )::effect_broker.claim_row;
 END
 $$;
-ALTER FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) OWNER TO effect_broker_owner;
+ALTER FUNCTION effect_broker.start_attempt(p_effect_id uuid, p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.start_reconciliation(p_row effect_broker.claim_row, p_worker text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2651,18 +2728,16 @@ CREATE TABLE effect_broker.effect_receipts_default (
     target_time timestamp with time zone,
     kind effect_broker.effect_status CONSTRAINT effect_receipts_kind_not_null NOT NULL,
     contract_id integer CONSTRAINT effect_receipts_contract_id_not_null NOT NULL,
-    source text CONSTRAINT effect_receipts_source_not_null NOT NULL,
+    source effect_broker.receipt_source CONSTRAINT effect_receipts_source_not_null NOT NULL,
     reason character varying(4096) CONSTRAINT effect_receipts_reason_not_null NOT NULL,
     external_id character varying(4096),
     data_key_id character varying(64),
-    flags text[] CONSTRAINT effect_receipts_flags_not_null NOT NULL,
+    flags effect_broker.receipt_flags CONSTRAINT effect_receipts_flags_not_null NOT NULL,
     evidence_digest effect_broker.sha256_digest,
     downstream_key_digest bytea CONSTRAINT effect_receipts_downstream_key_digest_not_null NOT NULL,
     digest bytea CONSTRAINT effect_receipts_digest_not_null NOT NULL,
     result_ciphertext bytea,
-    CONSTRAINT effect_receipts_flags_check CHECK ((cardinality(flags) <= 16)),
-    CONSTRAINT effect_receipts_kind_check CHECK ((kind = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status]))),
-    CONSTRAINT effect_receipts_source_check CHECK ((source = ANY (ARRAY['attempt'::text, 'probe'::text, 'late_answer'::text, 'operator'::text, 'ledger'::text])))
+    CONSTRAINT effect_receipts_kind_check CHECK ((kind = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status])))
 );
 ALTER TABLE effect_broker.effect_receipts_default OWNER TO effect_broker_owner;
 CREATE TABLE effect_broker.effect_resolutions (
@@ -2866,8 +2941,11 @@ REVOKE ALL ON FUNCTION effect_broker.event_digest(p_previous bytea, p_effect_id 
 GRANT ALL ON FUNCTION effect_broker.event_digest(p_previous bytea, p_effect_id uuid, p_sequence integer, p_at timestamp with time zone, p_type effect_broker.event_type, p_old effect_broker.effect_status, p_new effect_broker.effect_status, p_actor text, p_metadata text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.expire_leases(p_limit integer, p_margin_ms bigint) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.failed_over(p_timeline text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) TO effect_broker_app;
+REVOKE ALL ON FUNCTION effect_broker.finish_many(p_steps effect_broker.finishing[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.finish_one(s effect_broker.finishing) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.first_head() FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.first_head() TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.first_id_at(p_at timestamp with time zone) FROM PUBLIC;
@@ -2949,7 +3027,7 @@ REVOKE ALL ON FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hma
 GRANT ALL ON FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) TO effect_broker_app;
-REVOKE ALL ON FUNCTION effect_broker.start_attempts(p_picked uuid[], p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.start_attempt(p_effect_id uuid, p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.start_reconciliation(p_row effect_broker.claim_row, p_worker text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.store_decision(p_effect_id uuid, p_version integer, p_decision effect_broker.decision) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.store_ending(p_effect_id uuid, p_ending effect_broker.attempt_ending, p_at timestamp with time zone, p_late boolean) FROM PUBLIC;

@@ -12,7 +12,7 @@ from effect_broker.domain.receipt import ReceiptKind
 from effect_broker.ids import uuid7
 from effect_broker.ledger.chain import first_break, receipt_digest
 from effect_broker.ledger.rows import REASON_LENGTH_MAX
-from effect_broker.ports import StepStatus
+from effect_broker.ports import Claim, StepStatus
 from tests.conformance.ledgers import (
     E,
     S,
@@ -145,6 +145,59 @@ async def test_steps_of_both_kinds_go_in_one_call_and_answer_in_order(
         S.SUCCEEDED,
         S.FAILED_FINAL,
     ]
+
+
+async def _with_second_key(store: Store) -> Claim:
+    """Claim an effect whose target was given another key after proof of non-commit."""
+    first = await store.dispatching()
+    rejected = retryable(first, key_generation=2, downstream_key="second-key")
+    await store.ledger.record([rejected])
+    return await store.claim(first.work.effect_id)
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["alone", "in a batch"])
+async def test_an_effect_ends_in_the_same_rows_alone_and_in_a_batch(
+    store: Store, others: int
+) -> None:
+    for claim, make in (
+        (await store.dispatching(), succeeded),
+        (await store.dispatching(), failed),
+        (await _with_second_key(store), succeeded),
+    ):
+        written, effect_id = make(claim), claim.work.effect_id
+        batch = [make(await store.dispatching()) for _ in range(others)]
+        results = await store.ledger.record([*batch, written])
+        assert {result.status for result in results} == {StepStatus.APPLIED}
+        assert results[-1].version == claim.work.version + 1
+        receipt = await store.ledger.receipt(store.tenant_id, effect_id)
+        assert receipt is not None
+        assert receipt.draft == written.transition.receipt
+        assert (
+            receipt.downstream_key_digest
+            == hashlib.sha256(claim.downstream_key.encode()).digest()
+        )
+        attempts = await store.ledger.attempts(store.tenant_id, effect_id)
+        assert attempts[-1].ending == written.transition.ending
+        assert (attempts[-1].late, attempts[-1].ended_at) == (False, receipt.created_at)
+        events = await store.ledger.events(store.tenant_id, effect_id)
+        assert first_break(events) is None
+        assert events[-1].type is written.transition.event
+        assert events[-1].at == receipt.created_at
+        assert receipt.digest == receipt_digest(receipt, claim.intent.contract_id)
+
+
+async def test_a_lost_step_in_a_batch_of_endings_stops_no_other(store: Store) -> None:
+    lapsed = await store.dispatching()
+    await store.lapse(lapsed)
+    claims = [await store.dispatching(), lapsed, await store.dispatching()]
+    results = await store.ledger.record([succeeded(claim) for claim in claims])
+    assert [result.status for result in results] == [
+        StepStatus.APPLIED,
+        StepStatus.FENCED,
+        StepStatus.APPLIED,
+    ]
+    assert [result.late_recorded for result in results] == [False, True, False]
+    assert (await store.work(lapsed.work.effect_id)).proof_committed
 
 
 async def test_a_step_repeated_after_an_unknown_commit_has_been_applied(

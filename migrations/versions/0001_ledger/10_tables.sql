@@ -25,6 +25,9 @@ CREATE TYPE effect_broker.safety_class AS ENUM (
 
 -- A domain is checked where a value enters; a CHECK of the table would be read and compiled anew by each statement.
 CREATE DOMAIN effect_broker.sha256_digest AS bytea CHECK (octet_length(VALUE) = 32);
+CREATE DOMAIN effect_broker.receipt_source AS text
+    CHECK (VALUE IN ('attempt', 'probe', 'late_answer', 'operator', 'ledger'));
+CREATE DOMAIN effect_broker.receipt_flags AS text[] CHECK (cardinality(VALUE) <= 16);
 CREATE DOMAIN effect_broker.natural_number AS integer CHECK (VALUE >= 0);
 
 CREATE TABLE effect_broker.tenants (
@@ -284,11 +287,11 @@ CREATE TABLE effect_broker.effect_receipts (
     target_time timestamptz,
     kind effect_broker.effect_status NOT NULL CHECK (kind IN ('succeeded', 'failed_final')),
     contract_id integer NOT NULL,
-    source text NOT NULL CHECK (source IN ('attempt', 'probe', 'late_answer', 'operator', 'ledger')),
+    source effect_broker.receipt_source NOT NULL,
     reason varchar(4096) NOT NULL,
     external_id varchar(4096),
     data_key_id varchar(64),
-    flags text[] NOT NULL CHECK (cardinality(flags) <= 16),
+    flags effect_broker.receipt_flags NOT NULL,
     evidence_digest effect_broker.sha256_digest,
     downstream_key_digest bytea NOT NULL,
     digest bytea NOT NULL,

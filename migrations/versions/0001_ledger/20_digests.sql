@@ -50,13 +50,8 @@ $$;
 CREATE FUNCTION effect_broker.id_range(p_ids uuid[], OUT first_id uuid, OUT last_id uuid)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    IF cardinality(p_ids) = 1 THEN
-        first_id := p_ids[1];
-        last_id := first_id;
-    ELSE
-        SELECT (array_agg(i ORDER BY i))[1], (array_agg(i ORDER BY i DESC))[1] INTO first_id, last_id
-        FROM unnest(p_ids) i;
-    END IF;
+    SELECT (array_agg(i ORDER BY i))[1], (array_agg(i ORDER BY i DESC))[1] INTO first_id, last_id
+    FROM unnest(p_ids) i;
 END
 $$;
 

@@ -204,13 +204,13 @@ LANGUAGE sql STABLE ROWS 10 AS $$
     ORDER BY p.place
 $$;
 
--- Start the attempts of picked effects that may be sent: new status, counters, attempt row and event, in one commit. What
--- may not be sent comes back as it stands. p_now was read when every lock was held. One effect after another, in simple
--- statements: the server keeps their plans and expressions, where one large statement would be set up anew by each call.
-CREATE FUNCTION effect_broker.start_attempts(
-    p_picked uuid[], p_now timestamptz, p_remaining boolean, p_oldest_due_at timestamptz, p_token uuid, p_worker text,
-    p_attempt_ids uuid[], p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
-) RETURNS SETOF effect_broker.claim_row
+-- Start the attempt of a picked effect if it may be sent: new status, counters, attempt row and event. What may not be sent
+-- comes back as it stands. p_now was read when every lock was held. Simple statements: the server keeps their plans and
+-- expressions, where one large statement would be set up anew by each call.
+CREATE FUNCTION effect_broker.start_attempt(
+    p_effect_id uuid, p_now timestamptz, p_remaining boolean, p_oldest_due_at timestamptz, p_token uuid, p_worker text,
+    p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint
+) RETURNS effect_broker.claim_row
 LANGUAGE plpgsql AS $$
 DECLARE
     w effect_broker.effect_work;
@@ -226,74 +226,80 @@ DECLARE
     v_deadline timestamptz;
     v_metadata text;
 BEGIN
-    FOR n IN 1..cardinality(p_picked) LOOP
-        SELECT * INTO STRICT w FROM effect_broker.effect_work e WHERE e.effect_id = p_picked[n];
-        SELECT * INTO STRICT i FROM effect_broker.effect_intents e
-        WHERE e.tenant_id = w.tenant_id AND e.effect_id = p_picked[n];
-        IF c.contract_id IS DISTINCT FROM w.contract_id THEN
-            SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = w.contract_id;
-        END IF;
-        v_key := i.downstream_key;
-        IF w.key_generation > 1 THEN
-            SELECT g.downstream_key INTO STRICT v_key FROM effect_broker.effect_key_generations g
-            WHERE g.effect_id = w.effect_id AND g.generation = w.key_generation;
-        END IF;
-        v_scope := p_scope_digests[array_position(p_contract_ids, w.contract_id)];
-        v_at := greatest(p_now, w.last_event_at);
-        v_deadline := v_at + c.attempt_ms * interval '1 millisecond';
-        v_refusal := CASE
-            WHEN w.scope_digest <> v_scope THEN 'scope_changed'
-            WHEN v_at > w.submit_until THEN 'submit_deadline'
-            WHEN v_deadline + (c.settlement_ms + p_margin_ms) * interval '1 millisecond' > w.horizon_at
-                THEN 'horizon_over'
-        END;
-        v_attempt_id := NULL;
-        v_started_at := NULL;
-        IF v_refusal IS NULL THEN
-            v_old := w.status;
-            v_attempt_id := p_attempt_ids[n];
-            v_started_at := v_at;
-            v_metadata := '{"ordinal":' || w.attempts + 1 || '}';
-            w.head := effect_broker.event_digest(
-                w.head, w.effect_id, w.version + 1, v_at, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata
-            );
-            UPDATE effect_broker.effect_work e
-            SET status = 'dispatching', lane = 2, version = w.version + 1, claim_token = p_token,
-                attempts = w.attempts + 1, unproven = w.unproven + 1, last_event_at = v_at, head = w.head,
-                negative_at = NULL, due_at = v_at + c.lease_ms * interval '1 millisecond',
-                settlement_at = greatest(
-                    w.settlement_at, v_deadline + c.settlement_ms * interval '1 millisecond'
-                ),
-                horizon_at = coalesce(w.horizon_at, v_at + c.retention_ms * interval '1 millisecond'),
-                scope_digest = v_scope
-            WHERE e.effect_id = p_picked[n]
-            RETURNING * INTO w;
-            INSERT INTO effect_broker.effect_attempts (
-                effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
-            )
-            VALUES (
-                w.effect_id, v_attempt_id, v_at, v_deadline, w.attempts, w.version, w.key_generation, p_worker, v_scope
-            );
-            INSERT INTO effect_broker.effect_events (
-                effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
-            )
-            VALUES (
-                w.effect_id, v_at, w.version, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata, w.head
-            );
-        END IF;
-        RETURN NEXT ROW(
-            coalesce(v_refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, v_at,
-            i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
-            c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
-            i.requested_by, i.trace_id, i.created_at,
-            w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
-            w.redispatches, w.probes, w.key_generation, w.proof_committed, w.due_at, w.settlement_at, w.horizon_at,
-            w.submit_until, w.negative_at, w.unknown_since, w.created_at, w.claim_token, v_key, v_attempt_id,
-            CASE WHEN v_attempt_id IS NOT NULL THEN p_worker END::varchar, v_started_at,
-            CASE WHEN v_attempt_id IS NOT NULL THEN v_deadline END,
-            coalesce(v_scope, w.scope_digest)
-        )::effect_broker.claim_row;
-    END LOOP;
+    SELECT * INTO STRICT w FROM effect_broker.effect_work e WHERE e.effect_id = p_effect_id;
+    SELECT * INTO STRICT i FROM effect_broker.effect_intents e
+    WHERE e.tenant_id = w.tenant_id AND e.effect_id = p_effect_id;
+    SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = w.contract_id;
+    v_key := i.downstream_key;
+    IF w.key_generation > 1 THEN
+        SELECT g.downstream_key INTO STRICT v_key FROM effect_broker.effect_key_generations g
+        WHERE g.effect_id = w.effect_id AND g.generation = w.key_generation;
+    END IF;
+    v_scope := p_scope_digests[array_position(p_contract_ids, w.contract_id)];
+    v_at := greatest(p_now, w.last_event_at);
+    v_deadline := v_at + c.attempt_ms * interval '1 millisecond';
+    v_refusal := CASE
+        WHEN w.scope_digest <> v_scope THEN 'scope_changed'
+        WHEN v_at > w.submit_until THEN 'submit_deadline'
+        WHEN v_deadline + (c.settlement_ms + p_margin_ms) * interval '1 millisecond' > w.horizon_at
+            THEN 'horizon_over'
+    END;
+    IF v_refusal IS NULL THEN
+        v_old := w.status;
+        v_attempt_id := p_attempt_id;
+        v_started_at := v_at;
+        v_metadata := '{"ordinal":' || w.attempts + 1 || '}';
+        w.head := effect_broker.event_digest(
+            w.head, w.effect_id, w.version + 1, v_at, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata
+        );
+        UPDATE effect_broker.effect_work e
+        SET status = 'dispatching', lane = 2, version = w.version + 1, claim_token = p_token,
+            attempts = w.attempts + 1, unproven = w.unproven + 1, last_event_at = v_at, head = w.head,
+            negative_at = NULL, due_at = v_at + c.lease_ms * interval '1 millisecond',
+            settlement_at = greatest(
+                w.settlement_at, v_deadline + c.settlement_ms * interval '1 millisecond'
+            ),
+            horizon_at = coalesce(w.horizon_at, v_at + c.retention_ms * interval '1 millisecond'),
+            scope_digest = v_scope
+        WHERE e.effect_id = p_effect_id
+        RETURNING * INTO w;
+        INSERT INTO effect_broker.effect_attempts (
+            effect_id, attempt_id, started_at, send_deadline, ordinal, version, key_generation, worker, scope_digest
+        )
+        VALUES (
+            w.effect_id, v_attempt_id, v_at, v_deadline, w.attempts, w.version, w.key_generation, p_worker, v_scope
+        );
+        INSERT INTO effect_broker.effect_events (
+            effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
+        )
+        VALUES (
+            w.effect_id, v_at, w.version, 'AttemptStarted', v_old, 'dispatching', p_worker, v_metadata, w.head
+        );
+    END IF;
+    RETURN ROW(
+        coalesce(v_refusal, 'claimed'), NULL::text, p_remaining, p_oldest_due_at, v_at,
+        i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
+        c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
+        i.requested_by, i.trace_id, i.created_at,
+        w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries,
+        w.redispatches, w.probes, w.key_generation, w.proof_committed, w.due_at, w.settlement_at, w.horizon_at,
+        w.submit_until, w.negative_at, w.unknown_since, w.created_at, w.claim_token, v_key, v_attempt_id,
+        CASE WHEN v_attempt_id IS NOT NULL THEN p_worker END::varchar, v_started_at,
+        CASE WHEN v_attempt_id IS NOT NULL THEN v_deadline END,
+        coalesce(v_scope, w.scope_digest)
+    )::effect_broker.claim_row;
+END
+$$;
+
+-- Whether the log runs on another timeline than the one that is watched. Where none is watched the log is not asked: not
+-- every engine answers.
+CREATE FUNCTION effect_broker.failed_over(p_timeline text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_timeline IS NULL THEN
+        RETURN false;
+    END IF;
+    RETURN p_timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8);
 END
 $$;
 
@@ -333,13 +339,14 @@ DECLARE
     v_kept uuid[];
     v_oldest_due_at timestamptz;
     v_remaining boolean := false;
+    v_now timestamptz;
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
     SELECT
         CASE
             WHEN EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token) THEN 'fenced'
             WHEN o.dispatch_held THEN 'held'
-            WHEN o.timeline <> left(pg_walfile_name(pg_current_wal_lsn()), 8) THEN 'failed_over'
+            WHEN failed_over(o.timeline) THEN 'failed_over'
         END,
         t.fitting, t.unsafe
     INTO v_obstacle, v_fitting, v_unsafe
@@ -374,13 +381,13 @@ BEGIN
             v_picked := v_kept;
         END IF;
     END IF;
-    IF cardinality(v_picked) > 0 THEN
-        RETURN QUERY
-        SELECT * FROM start_attempts(
-            v_picked, clock_timestamp(), v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids,
+    v_now := clock_timestamp();
+    FOR n IN 1..cardinality(v_picked) LOOP
+        RETURN NEXT start_attempt(
+            v_picked[n], v_now, v_remaining, v_oldest_due_at, p_token, p_worker, p_attempt_ids[n],
             p_contract_ids, p_scope_digests, p_margin_ms
         );
-    END IF;
+    END LOOP;
 END
 $$;
 
@@ -401,9 +408,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_token, 0));
     SELECT NOT o.dispatch_held
-        AND o.timeline IS NOT DISTINCT FROM CASE
-            WHEN o.timeline IS NOT NULL THEN left(pg_walfile_name(pg_current_wal_lsn()), 8)
-        END
+        AND NOT failed_over(o.timeline)
         AND NOT EXISTS (SELECT FROM claim_fences f WHERE f.token = p_token)
         AND EXISTS (
             SELECT FROM contracts c
@@ -423,9 +428,8 @@ BEGIN
     END IF;
     PERFORM store_intent(p_intent);
     IF v_free THEN
-        RETURN QUERY
-        SELECT * FROM start_attempts(
-            ARRAY[p_intent.effect_id], clock_timestamp(), false, NULL, p_token, p_worker, ARRAY[p_attempt_id],
+        RETURN NEXT start_attempt(
+            p_intent.effect_id, clock_timestamp(), false, NULL, p_token, p_worker, p_attempt_id,
             p_contract_ids, p_scope_digests, p_margin_ms
         );
     ELSE

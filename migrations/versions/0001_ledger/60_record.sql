@@ -90,22 +90,73 @@ BEGIN
 END
 $$;
 
--- Terminal transitions. Deleting the work row is the compare-and-swap; its RETURNING reads the clock with the lock held.
--- Steps come sorted by effect, so that two batches wait for each other in one order. A result is stored once: the ending
--- that made the receipt leaves it there.
-CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS SETOF effect_broker.step_row
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = effect_broker, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
-AS $$
+-- One terminal transition, in simple statements, which cost one effect an eighth less than `finish_many`. False
+-- where the step lost. Both write the same rows; a batch costs half as much there for each effect.
+CREATE FUNCTION effect_broker.finish_one(s effect_broker.finishing) RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
-    v_step finishing;
-    v_range record := id_range(ARRAY(SELECT s.effect_id FROM unnest(p_steps) s));
+    w effect_broker.effect_work;
+    e effect_broker.attempt_ending := s.ending;
+    v_at timestamptz;
+    v_key_digest bytea;
+BEGIN
+    DELETE FROM effect_broker.effect_work k
+    WHERE k.effect_id = s.effect_id AND k.tenant_id = s.tenant_id AND k.version = s.version
+        AND k.claim_token IS NOT DISTINCT FROM s.token
+        AND NOT (k.proof_committed AND s.new_status = 'failed_final')
+    RETURNING * INTO w;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    v_at := greatest(clock_timestamp(), w.last_event_at);
+    w.head := effect_broker.store_event(
+        s.effect_id, s.version + 1, v_at, s.type, w.status, s.new_status, s.actor, s.metadata, w.head
+    );
+    IF e.ordinal IS NOT NULL THEN
+        INSERT INTO effect_broker.effect_attempt_endings (
+            effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
+            data_key_id, evidence, request_digest, response_digest, result_ciphertext
+        )
+        VALUES (
+            s.effect_id, v_at, e.ordinal, e.kind, false, e.final, e.from_key_record, e.bytes_may_have_left, e.reason,
+            e.external_id, CASE WHEN s.result_ciphertext IS NULL THEN e.data_key_id END, e.evidence, e.request_digest,
+            e.response_digest, CASE WHEN s.result_ciphertext IS NULL THEN e.result_ciphertext END
+        );
+    END IF;
+    SELECT sha256(convert_to(CASE
+        WHEN w.key_generation = 1 THEN i.downstream_key
+        ELSE (SELECT g.downstream_key FROM effect_broker.effect_key_generations g
+              WHERE g.effect_id = s.effect_id AND g.generation = w.key_generation)
+    END, 'UTF8'))
+    INTO STRICT v_key_digest
+    FROM effect_broker.effect_intents i
+    WHERE i.tenant_id = s.tenant_id AND i.effect_id = s.effect_id;
+    INSERT INTO effect_broker.effect_receipts (
+        effect_id, tenant_id, receipt_id, created_at, target_time, kind, contract_id, source, reason, external_id,
+        data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
+    )
+    VALUES (
+        s.effect_id, s.tenant_id, s.receipt_id, v_at, s.target_time, s.new_status, w.contract_id, s.source, s.reason,
+        s.external_id, s.data_key_id, s.flags, s.evidence_digest, v_key_digest,
+        effect_broker.receipt_digest(
+            s.receipt_id, s.effect_id, s.tenant_id, w.contract_id, v_at, s.target_time, s.new_status, s.source,
+            s.reason, s.external_id, s.flags, s.evidence_digest, v_key_digest
+        ),
+        s.result_ciphertext
+    );
+    RETURN true;
+END
+$$;
+
+-- Many terminal transitions in one statement. Returns whose step did not lose.
+CREATE FUNCTION effect_broker.finish_many(p_steps effect_broker.finishing[]) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_range record := effect_broker.id_range(ARRAY(SELECT s.effect_id FROM unnest(p_steps) s));
     v_done uuid[];
 BEGIN
     WITH gone AS (
-        DELETE FROM effect_work w
+        DELETE FROM effect_broker.effect_work w
         USING unnest(p_steps) s
         WHERE w.effect_id = s.effect_id AND w.tenant_id = s.tenant_id AND w.version = s.version
             AND w.claim_token IS NOT DISTINCT FROM s.token
@@ -113,16 +164,16 @@ BEGIN
         RETURNING s.*, w.status AS old_status, w.head, w.key_generation, w.contract_id,
             greatest(clock_timestamp(), w.last_event_at) AS at
     ), event AS (
-        INSERT INTO effect_events (
+        INSERT INTO effect_broker.effect_events (
             effect_id, at, sequence, type, old_status, new_status, actor, metadata, digest
         )
         SELECT g.effect_id, g.at, g.version + 1, g.type, g.old_status, g.new_status, g.actor, g.metadata,
-            event_digest(
+            effect_broker.event_digest(
                 g.head, g.effect_id, g.version + 1, g.at, g.type, g.old_status, g.new_status, g.actor, g.metadata
             )
         FROM gone g
     ), ending AS (
-        INSERT INTO effect_attempt_endings (
+        INSERT INTO effect_broker.effect_attempt_endings (
             effect_id, ended_at, ordinal, kind, late, final, from_key_record, bytes_may_have_left, reason, external_id,
             data_key_id, evidence, request_digest, response_digest, result_ciphertext
         )
@@ -134,13 +185,13 @@ BEGIN
         FROM gone g
         WHERE (g.ending).ordinal IS NOT NULL
     ), receipt AS (
-        INSERT INTO effect_receipts (
+        INSERT INTO effect_broker.effect_receipts (
             effect_id, tenant_id, receipt_id, created_at, target_time, kind, contract_id, source, reason, external_id,
             data_key_id, flags, evidence_digest, downstream_key_digest, digest, result_ciphertext
         )
         SELECT d.effect_id, d.tenant_id, d.receipt_id, d.at, d.target_time, d.new_status, d.contract_id, d.source,
             d.reason, d.external_id, d.data_key_id, d.flags, d.evidence_digest, d.key_digest,
-            receipt_digest(
+            effect_broker.receipt_digest(
                 d.receipt_id, d.effect_id, d.tenant_id, d.contract_id, d.at, d.target_time, d.new_status, d.source,
                 d.reason, d.external_id, d.flags, d.evidence_digest, d.key_digest
             ),
@@ -148,15 +199,40 @@ BEGIN
         FROM (
             SELECT g.*, sha256(convert_to(coalesce(k.downstream_key, i.downstream_key), 'UTF8')) AS key_digest
             FROM gone g
-            JOIN effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
+            JOIN effect_broker.effect_intents i ON i.tenant_id = g.tenant_id AND i.effect_id = g.effect_id
                 AND i.effect_id BETWEEN v_range.first_id AND v_range.last_id
-            LEFT JOIN effect_key_generations k
+            LEFT JOIN effect_broker.effect_key_generations k
                 ON k.effect_id = g.effect_id AND k.generation = g.key_generation AND g.key_generation > 1
         ) d
     )
-    SELECT array_agg(g.effect_id) INTO v_done FROM gone g;
+    SELECT coalesce(array_agg(g.effect_id), '{}') INTO v_done FROM gone g;
+    RETURN v_done;
+END
+$$;
+
+-- Terminal transitions. Deleting the work row is the compare-and-swap; its RETURNING, or what follows it, reads the clock
+-- with the lock held. Steps come sorted by effect, so that two batches wait for each other in one order. A result is stored
+-- once: the ending that made the receipt leaves it there.
+CREATE FUNCTION effect_broker.finish(p_steps effect_broker.finishing[]) RETURNS SETOF effect_broker.step_row
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = effect_broker, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_step finishing;
+    v_done uuid[];
+    v_applied boolean;
+BEGIN
+    IF cardinality(p_steps) > 1 THEN
+        v_done := finish_many(p_steps);
+    END IF;
     FOREACH v_step IN ARRAY p_steps LOOP
-        IF v_step.effect_id = ANY (v_done) THEN
+        v_applied := CASE
+            WHEN v_done IS NOT NULL THEN v_step.effect_id = ANY (v_done)
+            ELSE finish_one(v_step)
+        END;
+        IF v_applied THEN
             RETURN NEXT ('applied', v_step.version + 1, false, false)::step_row;
         ELSE
             RETURN NEXT lost_step(

@@ -51,6 +51,17 @@ async def test_a_failover_that_may_have_lost_commits_holds_dispatch_for_everybod
     await other.ledger._connections.close()  # type: ignore[union-attr]
 
 
+async def test_an_engine_that_tells_no_timeline_is_not_asked_for_it(
+    store: Store, fresh_database: str
+) -> None:
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute("UPDATE effect_broker.ledger_control SET timeline = NULL")
+        connection.execute("REVOKE EXECUTE ON FUNCTION pg_walfile_name FROM PUBLIC")
+    await store.dispatching()
+    _, claim = await store.ledger.reserve_leased(store.intent(), store.order())
+    assert claim is not None
+
+
 async def test_every_tenant_is_served_beside_one_with_everything(store: Store) -> None:
     await store.ledger.reserve([store.intent() for _ in range(400)])
     small: set[UUID] = set()
