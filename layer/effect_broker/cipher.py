@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -23,6 +24,8 @@ DATA_KEY_BYTES: Final = 32
 HMAC_KEY_BYTES_MIN: Final = 32
 """Shorter than its own output, an HMAC key is the weakest part."""
 NONCE_BYTES: Final = 12
+AEADS_KEPT: Final = 256
+"""An attempt opens and seals under one key; more than a batch of effects is not kept."""
 FORMAT: Final = b"\x01"
 """First byte of each ciphertext, so that another construction can be told apart."""
 
@@ -91,6 +94,7 @@ class AesGcmCipher:
 
     def __init__(self, keyring: Keyring) -> None:
         self._ring = keyring
+        self._aead = lru_cache(AEADS_KEPT)(self._derived)
 
     def seal(
         self, plaintext: bytes, *, tenant_id: UUID, effect_id: UUID, column: str
@@ -139,7 +143,7 @@ class AesGcmCipher:
             raise CipherError(f"The keyring has no HMAC key {hmac_key_id!r}.")
         return hmac.digest(key, message, "sha256")
 
-    def _aead(self, key_id: str, tenant_id: UUID, effect_id: UUID) -> AESGCM:
+    def _derived(self, key_id: str, tenant_id: UUID, effect_id: UUID) -> AESGCM:
         key = self._ring.data_keys.get(key_id)
         if key is None:
             raise CipherError(f"The keyring has no data key {key_id!r}.")

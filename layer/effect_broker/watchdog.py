@@ -54,6 +54,8 @@ class ThreadWatchdog:
         self._grace_seconds = grace_seconds
         self._guarded: list[_Guarded] = []
         self._changed = threading.Condition()
+        # When the thread looks next by itself: whoever is due later need not wake it.
+        self._looks_at = float("inf")
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -69,7 +71,8 @@ class ThreadWatchdog:
         with self._changed:
             self._guarded.append(guarded)
             self._start()
-            self._changed.notify()
+            if self._clock.monotonic() + self._seconds_left(deadline) < self._looks_at:
+                self._changed.notify()
         try:
             yield
         finally:
@@ -117,4 +120,10 @@ class ThreadWatchdog:
         while True:
             with self._changed:
                 wait = self.look()
-                self._changed.wait(None if wait is None else min(wait, TICK_SECONDS))
+                if wait is None:
+                    self._looks_at = float("inf")
+                    self._changed.wait()
+                else:
+                    wait = min(wait, TICK_SECONDS)
+                    self._looks_at = self._clock.monotonic() + wait
+                    self._changed.wait(wait)

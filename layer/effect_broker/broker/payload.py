@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -145,7 +146,11 @@ def _digest(outcome: Outcome, name: str) -> bytes | None:
 
 
 def receipt_of_ending(
-    ending: AttemptEnding, source: ReceiptSource, flags: tuple[str, ...] = ()
+    ending: AttemptEnding,
+    source: ReceiptSource,
+    *,
+    flags: tuple[str, ...] = (),
+    target_time: datetime | None = None,
 ) -> ReceiptDraft:
     """Make the receipt that a committed ending proves."""
     return ReceiptDraft(
@@ -156,6 +161,7 @@ def receipt_of_ending(
         result_ciphertext=ending.result_ciphertext,
         data_key_id=ending.data_key_id,
         evidence_digest=evidence_digest(ending.evidence),
+        target_time=target_time,
         flags=flags,
     )
 

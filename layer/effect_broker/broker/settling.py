@@ -84,13 +84,15 @@ class Settler:
         decided = after_outcome(
             ended.contract, work, ended.outcome, now, clock_margin=self.clock_margin
         )
-        decided = replace(decided, ending=ending)
         if isinstance(ended.outcome, Committed):
             receipt = receipt_of_ending(
-                ending, ReceiptSource.ATTEMPT, ended.outcome.flags
+                ending,
+                ReceiptSource.ATTEMPT,
+                flags=ended.outcome.flags,
+                target_time=ended.outcome.target_time,
             )
-            receipt = replace(receipt, target_time=ended.outcome.target_time)
-            return replace(decided, receipt=receipt)
+            return replace(decided, ending=ending, receipt=receipt)
+        decided = replace(decided, ending=ending)
         return with_new_key(
             self.deriver, decided, ended.claim.intent, ended.contract, work
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, StrictStr
@@ -15,6 +16,7 @@ MISSING: Final = object()
 """What `at_pointer` returns where nothing stands; None is a value of its own."""
 
 
+@lru_cache(maxsize=1024)
 def pointer_tokens(pointer: str) -> tuple[str, ...]:
     """Split a pointer into its unescaped steps; the empty pointer is the whole document.
 

@@ -5,7 +5,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -67,20 +67,22 @@ def transition(
         IllegalTransition: the table has no such arrow.
     """
     check_transition(work.status, event, new)
-    unchanged = Transition(
+    unchanged: dict[str, Any] = {
+        "unproven": work.unproven,
+        "proven_through": work.proven_through,
+        "rejections": work.rejections,
+        "retries": work.retries,
+        "redispatches": work.redispatches,
+        "probes": work.probes,
+        "key_generation": work.key_generation,
+        "unknown": work.unknown_since is not None,
+        "negative": work.negative_at is not None,
+    }
+    return Transition(
         event=event,
         old=work.status,
         new=new,
         reason=reason,
         delay=delay,
-        unproven=work.unproven,
-        proven_through=work.proven_through,
-        rejections=work.rejections,
-        retries=work.retries,
-        redispatches=work.redispatches,
-        probes=work.probes,
-        key_generation=work.key_generation,
-        unknown=work.unknown_since is not None,
-        negative=work.negative_at is not None,
+        **unchanged | changes,
     )
-    return replace(unchanged, **changes)

@@ -58,6 +58,9 @@ _BROKEN: Final = ("08", "080", "57P")
 
 _UNKNOWN_PARTY: Final = "EB005"
 
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECONDS: Final = struct.Struct("!q")
+
 
 class ConnectionLost(LedgerUnavailable):
     """The connection broke during a call: it may have committed, or may still commit."""
@@ -262,8 +265,6 @@ class _UtcLoader(Loader):
     """Reads instants as UTC where the session keeps another zone."""
 
     format = Format.BINARY
-    _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
     def load(self, data: Buffer) -> datetime:
-        (microseconds,) = struct.unpack("!q", data)
-        return self._EPOCH + timedelta(microseconds=microseconds)
+        return _EPOCH + timedelta(0, 0, *_MICROSECONDS.unpack(data))

@@ -19,6 +19,7 @@ from effect_broker.domain.resolution import SendRefusal
 from effect_broker.domain.status import TERMINAL, EffectStatus
 from effect_broker.ids import uuid7
 from effect_broker.ledger import rows
+from effect_broker.ledger.composite import array
 from effect_broker.ledger.composite import rows as composite_rows
 from effect_broker.ledger.connection import Call, ConnectionLost, Connections, Row
 from effect_broker.ledger.fairness import Turns
@@ -79,7 +80,7 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         parameters = {
             **_taking(order),
             "intent": rows.new_intent(intent),
-            "scope_digests": [term.scope_digest for term in order.terms],
+            "scope_digests": array(term.scope_digest for term in order.terms),
             "attempt_id": uuid7(),
         }
         found = await self._take("reserve_leased", parameters, order.token)
@@ -106,10 +107,10 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         turn = await self._turns[_SEND].next(named=order.effect_ids is not None)
         parameters = {
             **_taking(order),
-            "scope_digests": [term.scope_digest for term in order.terms],
+            "scope_digests": array(term.scope_digest for term in order.terms),
             "unsafe_limit": order.unsafe_limit,
-            "attempt_ids": [uuid7() for _ in range(_claimable(order))],
-            "tenants": turn.tenants,
+            "attempt_ids": array(uuid7() for _ in range(_claimable(order))),
+            "tenants": _array_or_null(turn.tenants),
             "due_from": turn.due_from,
         }
         found = await self._take("claim", parameters, order.token)
@@ -125,7 +126,7 @@ class PostgresLedger(PostgresReads, PostgresOperating):
         turn = await self._turns[_RECOVER].next(named=order.effect_ids is not None)
         parameters = {
             **_taking(order),
-            "tenants": turn.tenants,
+            "tenants": _array_or_null(turn.tenants),
             "due_from": turn.due_from,
         }
         found = await self._take("claim_reconciliation", parameters, order.token)
@@ -187,7 +188,7 @@ class PostgresLedger(PostgresReads, PostgresOperating):
             "renew",
             {
                 "token": token,
-                "effect_ids": list(effect_ids),
+                "effect_ids": array(effect_ids),
                 "lease_ms": rows.milliseconds(lease),
             },
         )
@@ -276,11 +277,15 @@ def _taking(order: ClaimOrder) -> dict[str, Any]:
         "token": order.token,
         "worker": order.worker,
         "limit": order.limit,
-        "contract_ids": [term.contract_id for term in order.terms],
+        "contract_ids": array(term.contract_id for term in order.terms),
         "margin_ms": rows.milliseconds(order.clock_margin),
         "budget_ms": _floor_ms(order.budget),
-        "effect_ids": None if order.effect_ids is None else list(order.effect_ids),
+        "effect_ids": _array_or_null(order.effect_ids),
     }
+
+
+def _array_or_null(ids: Sequence[UUID] | None) -> str | None:
+    return None if ids is None else array(ids)
 
 
 def _claimable(order: ClaimOrder) -> int:

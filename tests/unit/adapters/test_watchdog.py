@@ -3,10 +3,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from effect_broker.watchdog import EXIT_STATUS, ThreadWatchdog
+from effect_broker.watchdog import EXIT_STATUS, TICK_SECONDS, ThreadWatchdog
 from tests.integration.adapters.given import ManualClock
 
 
@@ -82,6 +83,18 @@ def test_guard_that_comes_while_the_thread_waits_is_seen() -> None:
         aborted = threading.Event()
         with watchdog.guard(clock.deadline_in(-1.0), abort=aborted.set):
             assert aborted.wait(10)
+
+
+def test_guard_that_ends_before_the_others_next_look_is_seen_at_once() -> None:
+    clock = ManualClock()
+    watchdog = ThreadWatchdog(clock, on_overrun=None)
+    begun = time.monotonic()
+    with watchdog.guard(clock.deadline_in(100.0)):
+        for _ in range(50):
+            aborted = threading.Event()
+            with watchdog.guard(clock.deadline_in(-1.0), abort=aborted.set):
+                assert aborted.wait(10)
+    assert time.monotonic() - begun < 50 * TICK_SECONDS / 2
 
 
 def test_process_that_stands_still_past_its_deadline_is_ended() -> None:
