@@ -51,7 +51,7 @@ class EffectBroker:
     async def submit_many(
         self, tenant_id: UUID, requests: Sequence[EffectRequest]
     ) -> Sequence[Reservation | EffectBrokerError]:
-        """Reserve many effects in one commit; see `Submitter.submit_many`."""
+        """Reserve many effects together; see `Submitter.submit_many`."""
         return await self.submitter.submit_many(tenant_id, requests)
 
     async def get(self, tenant_id: UUID, effect_id: UUID) -> EffectView:

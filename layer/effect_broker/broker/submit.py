@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.broker.catalog import Catalog
@@ -45,6 +45,10 @@ from effect_broker.ports import (
     Reserved,
     Tenant,
 )
+
+COMMIT_MAX: Final = 1000
+"""Reservations in one commit: it holds their keys, and other callers of one wait for it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,7 @@ class Submitter:
         proposed = await self.propose(tenant_id, request)
         if isinstance(proposed, Reservation):
             return proposed
-        started = self._clock.monotonic()
-        (reserved,) = await self._ledger.reserve([proposed.intent])
-        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        (reserved,) = await self._reserve([proposed.intent])
         reservation = await self.answer(proposed, reserved)
         if reservation.created:
             await self._nudger.dispatch([reserved.intent.effect_id])
@@ -109,9 +111,9 @@ class Submitter:
     async def submit_many(
         self, tenant_id: UUID, requests: Sequence[EffectRequest]
     ) -> Sequence[Reservation | EffectBrokerError]:
-        """Reserve many effects in one commit; each request has its own answer, in order.
+        """Reserve many effects together; each request has its own answer, in order.
 
-        What `submit` would raise about one request stands in its place, and stops no
+        One commit holds up to `COMMIT_MAX` of them. What `submit` would raise about one request stands in its place, and stops no
         other. Of two requests under one key the first is reserved, and the second is its
         replay or conflict.
 
@@ -126,9 +128,7 @@ class Submitter:
         }
         if not fresh:
             return [await self._answered(answer, {}, fresh) for answer in answers]
-        started = self._clock.monotonic()
-        found = await self._ledger.reserve([it.intent for it in fresh.values()])
-        self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        found = await self._reserve([it.intent for it in fresh.values()])
         standing = dict(zip(fresh, found, strict=True))
         done = [await self._answered(answer, standing, fresh) for answer in answers]
         created = [item.intent.effect_id for item in found if item.created]
@@ -170,6 +170,14 @@ class Submitter:
         self._meter.count("effects_total", event="submitted", tool=request.tool)
         record = _record(reserved, request, proposed.contract)
         return Reservation(effect=record, created=True, replayed=False)
+
+    async def _reserve(self, intents: Sequence[Intent]) -> Sequence[Reserved]:
+        found: list[Reserved] = []
+        for start in range(0, len(intents), COMMIT_MAX):
+            started = self._clock.monotonic()
+            found += await self._ledger.reserve(intents[start : start + COMMIT_MAX])
+            self._meter.observe("reserve_seconds", self._clock.monotonic() - started)
+        return found
 
     async def _proposed(
         self, tenant_id: UUID, request: EffectRequest

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from effect_broker.broker import submit
 from effect_broker.broker.in_process import InProcess
 from effect_broker.domain.errors import (
     Forbidden,
@@ -134,9 +135,11 @@ async def test_held_dispatch_reserves_and_sends_nothing(world: World) -> None:
     assert world.target.requests == []
 
 
+@pytest.mark.parametrize("in_one_commit", [2, submit.COMMIT_MAX])
 async def test_many_reserved_at_once_have_an_answer_each_in_their_order(
-    world: World,
+    world: World, in_one_commit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(submit, "COMMIT_MAX", in_one_commit)
     await world.open(contract())
     standing = (await world.submit("order:0:charge:v1")).effect.effect_id
     asking = [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.crash_matrix.target.client import run_target
 from tests.integration.cli.test_plain_process import Shell
 
 ROOT = Path(__file__).parents[3]
@@ -24,8 +25,10 @@ def shell(fresh_database: str) -> Shell:
     return shell
 
 
-def test_documented_programs_answer_with_one_effect(shell: Shell) -> None:
-    over_http, in_process = PROGRAM.findall((ROOT / "docs" / "python.md").read_text())
+def test_documented_programs_answer_with_one_effect(shell: Shell, tmp_path: Path) -> None:
+    over_http, in_process, executed = PROGRAM.findall(
+        (ROOT / "docs" / "python.md").read_text()
+    )
     scopes = ("--scope", "submit", "--scope", "read")
     (made,) = shell.lines("keys", "create", "demo", *scopes)
     with shell.serving() as (address, _):
@@ -33,6 +36,10 @@ def test_documented_programs_answer_with_one_effect(shell: Shell) -> None:
         printed = run(over_http, os.environ | found)
     assert printed.startswith("prepared Recorded and not sent yet")
     assert run(in_process, shell.environment).endswith(" True\n")
+    with run_target(tmp_path / "charges.db") as target:
+        there = shell.environment | {"EFFECT_BROKER_SECRET__DEMO__BASE_URL": target.url}
+        assert run(executed, there) == "succeeded False\n"
+        assert run(executed, there) == "succeeded True\n"
 
 
 def run(program: str, environment: dict[str, str]) -> str:
