@@ -113,9 +113,9 @@ class Submitter:
     ) -> Sequence[Reservation | EffectBrokerError]:
         """Reserve many effects together; each request has its own answer, in order.
 
-        One commit holds up to `COMMIT_MAX` of them. What `submit` would raise about one request stands in its place, and stops no
-        other. Of two requests under one key the first is reserved, and the second is its
-        replay or conflict.
+        One commit holds up to `COMMIT_MAX` of them. What `submit` would raise about one
+        request stands in its place, and stops no other. Of two requests under one key the
+        first is reserved, and the second is its replay or conflict.
 
         Raises:
             LedgerUnavailable: nothing is known; repeat with the same keys.
