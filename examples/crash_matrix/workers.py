@@ -65,22 +65,24 @@ def holder(stack: Stack, function: Function, order: str) -> Worker:
         WorkerNotFound: nothing is held, or nobody here holds the other end.
     """
     name = stack.name_of(function)
-    port = _caller_port(stack.target, order)
+    ports = _caller_ports(stack.target, order)
     for found in workers(stack.workspace, name):
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(found.pid)
             connections = process.net_connections("tcp")
-            if any(connection.laddr[1:] == (port,) for connection in connections):
+            if any({*connection.laddr[1:]} & ports for connection in connections):
                 return Worker(name, process)
     raise WorkerNotFound(f"no worker of {name} has the request about {order}")
 
 
-def _caller_port(target: DemoTarget, order: str) -> int:
+def _caller_ports(target: DemoTarget, order: str) -> set[int]:
+    """Return the callers' ports of what is held; some of them may have given up."""
     held = {request.request_id for request in target.wait_held(order)}
-    for request in target.requests(order):
-        if request.request_id in held:
-            return int(request.connection_id.rpartition(":")[2])
-    raise WorkerNotFound(f"the target forgot the request about {order}")
+    return {
+        int(request.connection_id.rpartition(":")[2])
+        for request in target.requests(order)
+        if request.request_id in held
+    }
 
 
 @dataclass

@@ -231,6 +231,7 @@ def test_wait_held_says_when_nothing_is_held(target: RunningTarget) -> None:
         (lambda target: target.fault("redirect"), "location"),
         (lambda target: target.fault("redirect", location="/\n"), "location"),
         (lambda target: target.charges(world="other"), "world"),
+        (lambda target: target.forget_faults(""), "order"),
     ],
 )
 def test_control_names_what_it_refuses(
@@ -240,6 +241,14 @@ def test_control_names_what_it_refuses(
     with pytest.raises(TargetRefused, match=named):
         call(target)
     assert target.faults_left() == []
+
+
+def test_faults_of_one_order_are_forgotten_and_of_no_other(target: RunningTarget) -> None:
+    target.fault("hold_before_commit", order="ord_1", times=3)
+    target.fault("status", order="ord_2")
+    target.fault("status")
+    assert target.forget_faults("ord_1") == 1
+    assert [fault["order"] for fault in target.faults_left()] == ["ord_2", None]
 
 
 def test_target_does_not_outlive_whoever_started_it(tmp_path: Path) -> None:

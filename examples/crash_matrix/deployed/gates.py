@@ -20,6 +20,9 @@ from localstack.workers import workers
 GATE: Final = 6
 """A class of advisory locks, for nobody else in this database."""
 
+VISITS_MAX: Final = 1000
+"""More than attempts and lookups of one effect can be."""
+
 TABLE_GATE: Final = f"""
     CREATE OR REPLACE FUNCTION public.charges_gate() RETURNS trigger
     LANGUAGE plpgsql AS $$
@@ -46,6 +49,9 @@ class Gate(Protocol):
     def shut(self) -> None:
         """Let the next one wait."""
 
+    def stay_shut(self) -> None:
+        """Let everybody wait who comes."""
+
     def is_waited_at(self) -> bool:
         """Say whether somebody waits now."""
 
@@ -56,8 +62,8 @@ class Gate(Protocol):
             WorkerNotFound: nobody waits any more, or it is no worker of this stack.
         """
 
-    def shut_again(self) -> None:
-        """Let the next one wait, where whoever came has given up."""
+    def let_others_pass(self) -> None:
+        """Let nobody wait but who waits already, where a gate can tell them apart."""
 
     def open(self) -> None:
         """Let whoever waits go on."""
@@ -80,8 +86,11 @@ class TargetGate:
 
     def shut(self) -> None:
         """Let the target hold the next one."""
-        fault, on = HOLDS[self.place]
-        self.stack.target.fault(fault, order=self.order, on=on)
+        self._hold(1)
+
+    def stay_shut(self) -> None:
+        """Let the target hold each one, until it is told otherwise."""
+        self._hold(VISITS_MAX)
 
     def is_waited_at(self) -> bool:
         """Say whether the target holds one now."""
@@ -93,14 +102,18 @@ class TargetGate:
         function: Function = "reconcile" if probing else "dispatch"
         return holder(self.stack, function, self.order)
 
-    def shut_again(self) -> None:
-        """Let the target hold the next one too, and forget the one that it holds."""
-        self.shut()
-        self.open()
+    def let_others_pass(self) -> None:
+        """Let the target hold nobody else."""
+        self.stack.target.forget_faults(self.order)
 
     def open(self) -> None:
         """Let the target go on."""
+        self.stack.target.forget_faults(self.order)
         self.stack.target.release(self.order)
+
+    def _hold(self, times: int) -> None:
+        fault, on = HOLDS[self.place]
+        self.stack.target.fault(fault, order=self.order, on=on, times=times)
 
 
 @dataclass
@@ -133,8 +146,12 @@ class TableGate:
                     return Worker(name, process)
         raise WorkerNotFound(f"no worker of {name} waits to charge {self.order}")
 
-    def shut_again(self) -> None:
-        """Keep the lock."""
+    def stay_shut(self) -> None:
+        """Take the lock: who waits for it and gives up leaves it to the next."""
+        self.shut()
+
+    def let_others_pass(self) -> None:
+        """Keep the lock: it stops everybody."""
 
     def open(self) -> None:
         """Give the lock back."""

@@ -103,6 +103,9 @@ def _redelivered_soon(here: Ground) -> Iterator[None]:
     before = {url: attribute(here.stack, url, "VisibilityTimeout") for url in urls}
     try:
         for url in urls:
+            # What whoever was killed before had not deleted is hidden for longer. Nudges
+            # may be lost, and the sweeps find what they were about.
+            sqs.purge_queue(QueueUrl=url)
             _hide_for(sqs, url, str(REDELIVERED_AFTER_SECONDS))
         yield
     finally:

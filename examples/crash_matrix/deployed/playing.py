@@ -173,21 +173,22 @@ class Player:
         until = time.monotonic() + HELD_AGAIN_SECONDS_MAX
         worker: Worker | None = None
         with self._opened() as gate:
-            gate.shut()
+            gate.stay_shut()
             first()
             while worker is None:
                 self._waited_at(gate, until - time.monotonic())
                 with self.ground.one_at_a_time:
+                    # It may have given up while other cells had their turn: another comes.
                     worker = self._still_there(gate)
                     if worker is not None:
+                        gate.let_others_pass()
                         yield self._told(worker)
-                if worker is None:
-                    gate.shut_again()
 
     def _still_there(self, gate: Gate) -> Worker | None:
-        """Return who waits, unless it has given up while other cells had their turn."""
-        with suppress(WorkerNotFound):
-            return gate.who()
+        """Return the worker that waits, if one does."""
+        if gate.is_waited_at():
+            with suppress(WorkerNotFound, TimeoutError):
+                return gate.who()
         return None
 
     @contextmanager
@@ -198,7 +199,7 @@ class Player:
             self._gate.open()
 
     def _waited_at(self, gate: Gate, seconds_max: float) -> None:
-        if poll(lambda: gate.is_waited_at() or None, seconds_max) is None:
+        if poll(lambda: self._still_there(gate), seconds_max) is None:
             raise NotPlayed(f"no worker at {self.cell.point} in time")
 
     @cached_property

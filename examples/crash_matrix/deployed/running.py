@@ -113,12 +113,9 @@ def run(
         progress.tell(outcome)
         return outcome
 
-    with (
-        ground(stack) as here,
-        _sweeping(stack, at_once=hurried),
-        ThreadPoolExecutor(AT_ONCE) as pool,
-    ):
-        outcomes = list(pool.map(one, enumerate(cells, start=1)))
+    with ground(stack) as here:
+        with _sweeping(stack, at_once=hurried), ThreadPoolExecutor(AT_ONCE) as pool:
+            outcomes = list(pool.map(one, enumerate(cells, start=1)))
         left = _nudges_left(here)
     console.print(left)
     return Run(seed, outcomes, time.monotonic() - started)

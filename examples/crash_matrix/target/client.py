@@ -91,6 +91,11 @@ class DemoTarget:
         """
         self._call("POST", "/control/faults", {"fault": fault, **fields})
 
+    def forget_faults(self, order: str) -> int:
+        """Drop the faults of an order that no request has used yet."""
+        answer = self._call("DELETE", f"/control/faults{_query(order=order)}")
+        return int(answer["forgotten"])
+
     def faults_left(self) -> list[dict[str, Any]]:
         """List what no request has used yet."""
         return list(self._call("GET", "/control/faults")["faults"])

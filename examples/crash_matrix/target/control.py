@@ -35,6 +35,7 @@ class Control:
             ("PUT", "/control/settings"): self._change_settings,
             ("GET", "/control/faults"): lambda request: {"faults": faults.left()},
             ("POST", "/control/faults"): self._queue_fault,
+            ("DELETE", "/control/faults"): self._forget_faults,
             ("GET", "/control/held"): self._held,
             ("POST", "/control/release"): self._release,
             ("GET", "/control/charges"): self._charges,
@@ -64,6 +65,12 @@ class Control:
         fault = parsed_fault(_document(request))
         self._faults.queue(fault)
         return asdict(fault)
+
+    def _forget_faults(self, request: Request) -> object:
+        order = _query(request, "order").get("order")
+        if not order:
+            raise ControlRefused("name an order; a reset drops all faults")
+        return {"forgotten": self._faults.forget(order)}
 
     def _held(self, request: Request) -> object:
         query = _query(request, "order", "count", "wait")

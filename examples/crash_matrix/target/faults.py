@@ -154,6 +154,14 @@ class FaultQueue:
         with self._lock:
             return [{**asdict(fault), "times": left} for fault, left in self._queued]
 
+    def forget(self, order: str) -> int:
+        """Drop what is left for one order, and say how many instructions that were."""
+        with self._lock:
+            kept = [(fault, left) for fault, left in self._queued if fault.order != order]
+            dropped = len(self._queued) - len(kept)
+            self._queued = kept
+        return dropped
+
     def clear(self) -> None:
         with self._lock:
             self._queued.clear()
