@@ -178,7 +178,7 @@ class Player:
             while worker is None:
                 self._waited_at(gate, until - time.monotonic())
                 with self.ground.one_at_a_time:
-                    # It may have given up while other cells had their turn: another comes.
+                    # It may have given up while other cells had a turn: another comes.
                     worker = self._still_there(gate)
                     if worker is not None:
                         gate.let_others_pass()
