@@ -531,14 +531,14 @@ CREATE FUNCTION effect_broker.compensate(p_tenant_id uuid, p_effect_id uuid, p_c
     SET search_path TO 'effect_broker', 'pg_temp'
     AS $$
 DECLARE
-    v_target standing;
-    v_by standing;
+    v_target effects;
+    v_by effects;
     v_last effect_events;
     v_metadata text := '{"compensated_by":"' || p_compensated_by || '"}';
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_tenant_id, 1));
-    SELECT * INTO v_target FROM standing_of(p_tenant_id, p_effect_id);
-    SELECT * INTO v_by FROM standing_of(p_tenant_id, p_compensated_by);
+    v_target := standing_of(p_tenant_id, p_effect_id);
+    v_by := standing_of(p_tenant_id, p_compensated_by);
     version := v_target.shown_version;
     outcome := CASE
         WHEN v_target.effect_id IS NULL THEN 'not_found'
@@ -1306,37 +1306,6 @@ CREATE TABLE effect_broker.effect_receipts (
 )
 PARTITION BY RANGE (effect_id);
 ALTER TABLE effect_broker.effect_receipts OWNER TO effect_broker_owner;
-CREATE TABLE effect_broker.effect_tombstones (
-    effect_id uuid NOT NULL,
-    tenant_id uuid NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    updated_at timestamp with time zone NOT NULL,
-    archived_at timestamp with time zone NOT NULL,
-    contract_id integer NOT NULL,
-    version integer NOT NULL,
-    status effect_broker.effect_status NOT NULL,
-    request_hash effect_broker.sha256_digest NOT NULL,
-    operation_key character varying(255) NOT NULL,
-    downstream_key character varying(255) NOT NULL,
-    hmac_key_id character varying(64) NOT NULL,
-    requested_by character varying(1024),
-    trace_id character varying(256),
-    last_metadata character varying(65536) NOT NULL,
-    receipt_id uuid NOT NULL,
-    kind effect_broker.effect_status NOT NULL,
-    source character varying(64) NOT NULL,
-    reason character varying(4096) NOT NULL,
-    external_id character varying(4096),
-    flags text[] NOT NULL,
-    target_time timestamp with time zone,
-    receipt_created_at timestamp with time zone NOT NULL,
-    evidence_digest effect_broker.sha256_digest,
-    downstream_key_digest bytea NOT NULL,
-    digest bytea NOT NULL,
-    head bytea NOT NULL,
-    CONSTRAINT effect_tombstones_status_check CHECK ((status = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status, 'compensated'::effect_broker.effect_status])))
-);
-ALTER TABLE effect_broker.effect_tombstones OWNER TO effect_broker_owner;
 CREATE VIEW effect_broker.effects AS
  SELECT i.effect_id,
     i.tenant_id,
@@ -1398,99 +1367,7 @@ CREATE VIEW effect_broker.effects AS
           ORDER BY v.sequence DESC
          LIMIT 1) e);
 ALTER VIEW effect_broker.effects OWNER TO effect_broker_owner;
-CREATE VIEW effect_broker.standing AS
- SELECT effects.effect_id,
-    effects.tenant_id,
-    effects.operation_key,
-    effects.tool,
-    effects.request_hash,
-    effects.contract_id,
-    effects.contract_name,
-    effects.contract_version,
-    effects.safety,
-    effects.downstream_key,
-    effects.hmac_key_id,
-    effects.arguments_ciphertext,
-    effects.data_key_id,
-    effects.preview,
-    effects.requested_by,
-    effects.trace_id,
-    effects.intent_created_at,
-    effects.shown_status,
-    effects.shown_version,
-    effects.updated_at,
-    effects.last_metadata,
-    effects.live,
-    effects.lane,
-    effects.receipt_kind,
-    effects.compensated_by,
-    effects.status,
-    effects.version,
-    effects.attempts,
-    effects.unproven,
-    effects.proven_through,
-    effects.rejections,
-    effects.retries,
-    effects.redispatches,
-    effects.probes,
-    effects.key_generation,
-    effects.proof_committed,
-    effects.due_at,
-    effects.settlement_at,
-    effects.horizon_at,
-    effects.submit_until,
-    effects.negative_at,
-    effects.unknown_since,
-    effects.created_at
-   FROM effect_broker.effects
-UNION ALL
- SELECT t.effect_id,
-    t.tenant_id,
-    t.operation_key,
-    c.tool,
-    t.request_hash,
-    t.contract_id,
-    c.name AS contract_name,
-    c.version AS contract_version,
-    (c.safety)::text AS safety,
-    t.downstream_key,
-    t.hmac_key_id,
-    NULL::bytea AS arguments_ciphertext,
-    ''::character varying AS data_key_id,
-    ''::character varying AS preview,
-    t.requested_by,
-    t.trace_id,
-    t.created_at AS intent_created_at,
-    (t.status)::text AS shown_status,
-    t.version AS shown_version,
-    t.updated_at,
-    t.last_metadata,
-    false AS live,
-    NULL::smallint AS lane,
-    (t.kind)::text AS receipt_kind,
-    NULL::uuid AS compensated_by,
-    NULL::text AS status,
-    NULL::integer AS version,
-    NULL::integer AS attempts,
-    NULL::integer AS unproven,
-    NULL::integer AS proven_through,
-    NULL::integer AS rejections,
-    NULL::integer AS retries,
-    NULL::integer AS redispatches,
-    NULL::integer AS probes,
-    NULL::integer AS key_generation,
-    NULL::boolean AS proof_committed,
-    NULL::timestamp with time zone AS due_at,
-    NULL::timestamp with time zone AS settlement_at,
-    NULL::timestamp with time zone AS horizon_at,
-    NULL::timestamp with time zone AS submit_until,
-    NULL::timestamp with time zone AS negative_at,
-    NULL::timestamp with time zone AS unknown_since,
-    NULL::timestamp with time zone AS created_at
-   FROM (effect_broker.effect_tombstones t
-     JOIN effect_broker.contracts c ON ((c.contract_id = t.contract_id)));
-ALTER VIEW effect_broker.standing OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.standing
+CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.effects
     LANGUAGE plpgsql STABLE ROWS 1
     SET search_path TO 'effect_broker', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1500,12 +1377,16 @@ CREATE FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) RETURN
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
+DECLARE
+    v_found effects := standing_of(p_tenant_id, p_effect_id);
 BEGIN
-    RETURN QUERY SELECT * FROM standing_of(p_tenant_id, p_effect_id);
+    IF v_found.effect_id IS NOT NULL THEN
+        RETURN NEXT v_found;
+    END IF;
 END
 $$;
 ALTER FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) RETURNS SETOF effect_broker.standing
+CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) RETURNS SETOF effect_broker.effects
     LANGUAGE plpgsql STABLE ROWS 1
     SET search_path TO 'effect_broker', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1517,11 +1398,15 @@ CREATE FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text
     AS $$
 DECLARE
     v_effect_id uuid;
+    v_found effects;
 BEGIN
     SELECT k.effect_id INTO v_effect_id
     FROM effect_keys k
     WHERE k.tenant_id = p_tenant_id AND k.key_digest = sha256(convert_to(p_operation_key, 'UTF8'));
-    RETURN QUERY SELECT * FROM standing_of(p_tenant_id, v_effect_id);
+    v_found := standing_of(p_tenant_id, v_effect_id);
+    IF v_found.effect_id IS NOT NULL THEN
+        RETURN NEXT v_found;
+    END IF;
 END
 $$;
 ALTER FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) OWNER TO effect_broker_owner;
@@ -1995,6 +1880,7 @@ DECLARE
     v_intent new_intent;
     v_digest bytea;
     v_stands uuid;
+    v_found effects;
     v_row reserved_row;
 BEGIN
     FOREACH v_intent IN ARRAY p_intents LOOP
@@ -2015,12 +1901,18 @@ BEGIN
             FROM effect_keys k
             WHERE k.tenant_id = v_intent.tenant_id AND k.key_digest = v_digest;
             CONTINUE WHEN NOT FOUND;
-            SELECT v_stands = v_intent.effect_id, clock_timestamp(), e.effect_id, e.tenant_id, e.operation_key,
-                e.tool, e.request_hash, e.contract_id, e.contract_name, e.contract_version, e.safety, e.downstream_key,
-                e.hmac_key_id, e.arguments_ciphertext, e.data_key_id, e.preview, e.requested_by, e.trace_id,
-                e.intent_created_at, e.shown_status, e.shown_version, e.updated_at
-            INTO STRICT v_row
-            FROM standing_of(v_intent.tenant_id, v_stands) e;
+            v_found := standing_of(v_intent.tenant_id, v_stands);
+            IF v_found.effect_id IS NULL THEN
+                RAISE no_data_found USING MESSAGE = 'A key stands for no effect.';
+            END IF;
+            v_row := ROW(
+                v_stands = v_intent.effect_id, clock_timestamp(), v_found.effect_id, v_found.tenant_id,
+                v_found.operation_key, v_found.tool, v_found.request_hash, v_found.contract_id, v_found.contract_name,
+                v_found.contract_version, v_found.safety, v_found.downstream_key, v_found.hmac_key_id,
+                v_found.arguments_ciphertext, v_found.data_key_id, v_found.preview, v_found.requested_by,
+                v_found.trace_id, v_found.intent_created_at, v_found.shown_status, v_found.shown_version,
+                v_found.updated_at
+            );
             EXIT;
         END LOOP;
         RETURN NEXT v_row;
@@ -2237,44 +2129,51 @@ BEGIN
 END
 $$;
 ALTER FUNCTION effect_broker.set_tenant_hmac_key(p_tenant_id uuid, p_hmac_key_id text) OWNER TO effect_broker_owner;
-CREATE FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) RETURNS SETOF effect_broker.standing
-    LANGUAGE sql STABLE ROWS 1
+CREATE FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) RETURNS effect_broker.effects
+    LANGUAGE plpgsql STABLE
     AS $$
-    SELECT
+DECLARE
+    i effect_broker.effect_intents;
+    c effect_broker.contracts;
+    w effect_broker.effect_work;
+    e record;
+    v_kind text;
+    v_compensated_by uuid;
+BEGIN
+    SELECT * INTO i FROM effect_broker.effect_intents k WHERE k.tenant_id = p_tenant_id AND k.effect_id = p_effect_id;
+    IF NOT FOUND THEN
+        RETURN effect_broker.tombstone_of(p_tenant_id, p_effect_id);
+    END IF;
+    SELECT * INTO STRICT c FROM effect_broker.contracts k WHERE k.contract_id = i.contract_id;
+    SELECT v.sequence, v.at, v.metadata INTO STRICT e
+    FROM effect_broker.effect_events v
+    WHERE v.effect_id = p_effect_id
+    ORDER BY v.sequence DESC
+    LIMIT 1;
+    SELECT * INTO w FROM effect_broker.effect_work k WHERE k.effect_id = p_effect_id AND k.tenant_id = p_tenant_id;
+    IF NOT FOUND THEN
+        SELECT r.kind INTO v_kind
+        FROM effect_broker.effect_receipts r
+        WHERE r.effect_id = p_effect_id AND r.tenant_id = p_tenant_id;
+        SELECT p.compensated_by INTO v_compensated_by
+        FROM effect_broker.effect_compensations p
+        WHERE p.effect_id = p_effect_id AND p.tenant_id = p_tenant_id;
+    END IF;
+    RETURN ROW(
         i.effect_id, i.tenant_id, i.operation_key, c.tool, i.request_hash, i.contract_id, c.name, c.version,
         c.safety::text, i.downstream_key, i.hmac_key_id, i.arguments_ciphertext, i.data_key_id, i.preview,
         i.requested_by, i.trace_id, i.created_at,
         CASE
             WHEN w.effect_id IS NOT NULL THEN w.status::text
-            WHEN p.effect_id IS NOT NULL THEN 'compensated'
-            ELSE r.kind::text
+            WHEN v_compensated_by IS NOT NULL THEN 'compensated'
+            ELSE v_kind
         END,
-        e.sequence, e.at, e.metadata, w.effect_id IS NOT NULL, w.lane, r.kind::text, p.compensated_by,
+        e.sequence, e.at, e.metadata, w.effect_id IS NOT NULL, w.lane, v_kind, v_compensated_by,
         w.status::text, w.version, w.attempts, w.unproven, w.proven_through, w.rejections, w.retries, w.redispatches,
         w.probes, w.key_generation, w.proof_committed, nullif(w.due_at, 'infinity'), w.settlement_at, w.horizon_at,
         w.submit_until, w.negative_at, w.unknown_since, w.created_at
-    FROM effect_broker.effect_intents i
-    JOIN effect_broker.contracts c ON c.contract_id = i.contract_id
-    LEFT JOIN effect_broker.effect_work w ON w.effect_id = p_effect_id AND w.tenant_id = p_tenant_id
-    LEFT JOIN effect_broker.effect_receipts r ON r.effect_id = p_effect_id AND r.tenant_id = p_tenant_id
-    LEFT JOIN effect_broker.effect_compensations p ON p.effect_id = p_effect_id AND p.tenant_id = p_tenant_id
-    CROSS JOIN (
-        SELECT v.sequence, v.at, v.metadata
-        FROM effect_broker.effect_events v
-        WHERE v.effect_id = p_effect_id
-        ORDER BY v.sequence DESC
-        LIMIT 1
-    ) e
-    WHERE i.tenant_id = p_tenant_id AND i.effect_id = p_effect_id
-    UNION ALL
-    SELECT
-        t.effect_id, t.tenant_id, t.operation_key, c.tool, t.request_hash, t.contract_id, c.name, c.version,
-        c.safety::text, t.downstream_key, t.hmac_key_id, NULL, '', '', t.requested_by, t.trace_id, t.created_at,
-        t.status::text, t.version, t.updated_at, t.last_metadata, false, NULL, t.kind::text, NULL,
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM effect_broker.effect_tombstones t
-    JOIN effect_broker.contracts c ON c.contract_id = t.contract_id
-    WHERE t.tenant_id = p_tenant_id AND t.effect_id = p_effect_id
+    )::effect_broker.effects;
+END
 $$;
 ALTER FUNCTION effect_broker.standing_of(p_tenant_id uuid, p_effect_id uuid) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.start_attempt(p_effect_id uuid, p_now timestamp with time zone, p_remaining boolean, p_oldest_due_at timestamp with time zone, p_token uuid, p_worker text, p_attempt_id uuid, p_contract_ids integer[], p_scope_digests bytea[], p_margin_ms bigint) RETURNS effect_broker.claim_row
@@ -2521,6 +2420,24 @@ CREATE FUNCTION effect_broker.tenant_of(p_effect_id uuid) RETURNS uuid
     )
 $$;
 ALTER FUNCTION effect_broker.tenant_of(p_effect_id uuid) OWNER TO effect_broker_owner;
+CREATE FUNCTION effect_broker.tombstone_of(p_tenant_id uuid, p_effect_id uuid) RETURNS effect_broker.effects
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_found effect_broker.effects;
+BEGIN
+    SELECT
+        t.effect_id, t.tenant_id, t.operation_key, c.tool, t.request_hash, t.contract_id, c.name, c.version,
+        c.safety::text, t.downstream_key, t.hmac_key_id, NULL, '', '', t.requested_by, t.trace_id, t.created_at,
+        t.status::text, t.version, t.updated_at, t.last_metadata, false, NULL, t.kind::text
+    INTO v_found
+    FROM effect_broker.effect_tombstones t
+    JOIN effect_broker.contracts c ON c.contract_id = t.contract_id
+    WHERE t.tenant_id = p_tenant_id AND t.effect_id = p_effect_id;
+    RETURN v_found;
+END
+$$;
+ALTER FUNCTION effect_broker.tombstone_of(p_tenant_id uuid, p_effect_id uuid) OWNER TO effect_broker_owner;
 CREATE FUNCTION effect_broker.without_excess(p_picked uuid[], p_unsafe integer[], p_limit integer) RETURNS uuid[]
     LANGUAGE sql STABLE
     AS $$
@@ -2757,6 +2674,37 @@ CREATE TABLE effect_broker.effect_resolutions (
     CONSTRAINT effect_resolutions_sealed_check CHECK ((octet_length(sealed) <= 262144))
 );
 ALTER TABLE effect_broker.effect_resolutions OWNER TO effect_broker_owner;
+CREATE TABLE effect_broker.effect_tombstones (
+    effect_id uuid NOT NULL,
+    tenant_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    archived_at timestamp with time zone NOT NULL,
+    contract_id integer NOT NULL,
+    version integer NOT NULL,
+    status effect_broker.effect_status NOT NULL,
+    request_hash effect_broker.sha256_digest NOT NULL,
+    operation_key character varying(255) NOT NULL,
+    downstream_key character varying(255) NOT NULL,
+    hmac_key_id character varying(64) NOT NULL,
+    requested_by character varying(1024),
+    trace_id character varying(256),
+    last_metadata character varying(65536) NOT NULL,
+    receipt_id uuid NOT NULL,
+    kind effect_broker.effect_status NOT NULL,
+    source character varying(64) NOT NULL,
+    reason character varying(4096) NOT NULL,
+    external_id character varying(4096),
+    flags text[] NOT NULL,
+    target_time timestamp with time zone,
+    receipt_created_at timestamp with time zone NOT NULL,
+    evidence_digest effect_broker.sha256_digest,
+    downstream_key_digest bytea NOT NULL,
+    digest bytea NOT NULL,
+    head bytea NOT NULL,
+    CONSTRAINT effect_tombstones_status_check CHECK ((status = ANY (ARRAY['succeeded'::effect_broker.effect_status, 'failed_final'::effect_broker.effect_status, 'compensated'::effect_broker.effect_status])))
+);
+ALTER TABLE effect_broker.effect_tombstones OWNER TO effect_broker_owner;
 CREATE TABLE effect_broker.ledger_control (
     singleton boolean DEFAULT true NOT NULL,
     dispatch_held boolean DEFAULT false NOT NULL,
@@ -2972,9 +2920,7 @@ GRANT SELECT ON TABLE effect_broker.contracts TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_compensations TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_intents TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_receipts TO effect_broker_app;
-GRANT SELECT ON TABLE effect_broker.effect_tombstones TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effects TO effect_broker_app;
-GRANT SELECT ON TABLE effect_broker.standing TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION effect_broker.look_up(p_tenant_id uuid, p_effect_id uuid) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.look_up_key(p_tenant_id uuid, p_operation_key text) FROM PUBLIC;
@@ -3035,6 +2981,8 @@ REVOKE ALL ON FUNCTION effect_broker.store_event(p_effect_id uuid, p_sequence in
 REVOKE ALL ON FUNCTION effect_broker.store_intent(p_intent effect_broker.new_intent) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.take_evidence(p_work effect_broker.effect_work, p_ending effect_broker.attempt_ending, p_generation integer, p_actor text, p_metadata text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.tenant_of(p_effect_id uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION effect_broker.tombstone_of(p_tenant_id uuid, p_effect_id uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION effect_broker.tombstone_of(p_tenant_id uuid, p_effect_id uuid) TO effect_broker_app;
 REVOKE ALL ON FUNCTION effect_broker.without_excess(p_picked uuid[], p_unsafe integer[], p_limit integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION effect_broker.write_deferral(p_step effect_broker.deferral, p_at timestamp with time zone, p_head bytea) FROM PUBLIC;
 GRANT SELECT ON TABLE effect_broker.api_keys TO effect_broker_app;
@@ -3052,6 +3000,7 @@ GRANT SELECT ON TABLE effect_broker.effect_key_generations TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_keys TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_receipts_default TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.effect_resolutions TO effect_broker_app;
+GRANT SELECT ON TABLE effect_broker.effect_tombstones TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.ledger_control TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.ledger_keys TO effect_broker_app;
 GRANT SELECT ON TABLE effect_broker.schema_revision TO effect_broker_app;

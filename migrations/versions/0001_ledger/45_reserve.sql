@@ -56,6 +56,7 @@ DECLARE
     v_intent new_intent;
     v_digest bytea;
     v_stands uuid;
+    v_found effects;
     v_row reserved_row;
 BEGIN
     FOREACH v_intent IN ARRAY p_intents LOOP
@@ -76,12 +77,18 @@ BEGIN
             FROM effect_keys k
             WHERE k.tenant_id = v_intent.tenant_id AND k.key_digest = v_digest;
             CONTINUE WHEN NOT FOUND;
-            SELECT v_stands = v_intent.effect_id, clock_timestamp(), e.effect_id, e.tenant_id, e.operation_key,
-                e.tool, e.request_hash, e.contract_id, e.contract_name, e.contract_version, e.safety, e.downstream_key,
-                e.hmac_key_id, e.arguments_ciphertext, e.data_key_id, e.preview, e.requested_by, e.trace_id,
-                e.intent_created_at, e.shown_status, e.shown_version, e.updated_at
-            INTO STRICT v_row
-            FROM standing_of(v_intent.tenant_id, v_stands) e;
+            v_found := standing_of(v_intent.tenant_id, v_stands);
+            IF v_found.effect_id IS NULL THEN
+                RAISE no_data_found USING MESSAGE = 'A key stands for no effect.';
+            END IF;
+            v_row := ROW(
+                v_stands = v_intent.effect_id, clock_timestamp(), v_found.effect_id, v_found.tenant_id,
+                v_found.operation_key, v_found.tool, v_found.request_hash, v_found.contract_id, v_found.contract_name,
+                v_found.contract_version, v_found.safety, v_found.downstream_key, v_found.hmac_key_id,
+                v_found.arguments_ciphertext, v_found.data_key_id, v_found.preview, v_found.requested_by,
+                v_found.trace_id, v_found.intent_created_at, v_found.shown_status, v_found.shown_version,
+                v_found.updated_at
+            );
             EXIT;
         END LOOP;
         RETURN NEXT v_row;

@@ -89,14 +89,14 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = effect_broker, pg_temp
 AS $$
 DECLARE
-    v_target standing;
-    v_by standing;
+    v_target effects;
+    v_by effects;
     v_last effect_events;
     v_metadata text := '{"compensated_by":"' || p_compensated_by || '"}';
 BEGIN
     PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_tenant_id, 1));
-    SELECT * INTO v_target FROM standing_of(p_tenant_id, p_effect_id);
-    SELECT * INTO v_by FROM standing_of(p_tenant_id, p_compensated_by);
+    v_target := standing_of(p_tenant_id, p_effect_id);
+    v_by := standing_of(p_tenant_id, p_compensated_by);
     version := v_target.shown_version;
     outcome := CASE
         WHEN v_target.effect_id IS NULL THEN 'not_found'

@@ -12,7 +12,7 @@ BEGIN
     FOREACH v_function IN ARRAY ARRAY[
         'reserve', 'reserve_leased', 'claim', 'confirm_claim', 'claim_reconciliation', 'due_tenants', 'finish', 'defer', 'renew',
         'expire_leases', 'overdue', 'hold_dispatch', 'release_dispatch', 'resolve_finish', 'resolve_defer',
-        'compensate', 'standing_of', 'look_up', 'look_up_key', 'make_partitions', 'forget_fences', 'month_start', 'first_id_at', 'milliseconds', 'event_digest', 'receipt_digest', 'first_head', 'lane_of',
+        'compensate', 'standing_of', 'tombstone_of', 'look_up', 'look_up_key', 'make_partitions', 'forget_fences', 'month_start', 'first_id_at', 'milliseconds', 'event_digest', 'receipt_digest', 'first_head', 'lane_of',
         'create_tenant', 'set_tenant_disabled', 'add_api_key', 'rotate_api_key', 'revoke_api_key', 'note_api_key_use', 'publish_contract', 'declare_key', 'set_tenant_hmac_key',
         'keep_callback', 'claim_callbacks', 'end_callback'
     ] LOOP
