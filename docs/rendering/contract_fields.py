@@ -30,6 +30,8 @@ _TITLES: Final = {
     "SimulatedTerms": "[contracts.simulated]",
     "StripeTerms": "[contracts.stripe]",
     "McpTerms": "[contracts.mcp]",
+    "McpMeaningTable": "[contracts.mcp.meaning]",
+    "McpLookup": "[contracts.mcp.lookup]",
     "SecretRef": "{ secret = … }",
 }
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))

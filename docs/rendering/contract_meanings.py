@@ -99,7 +99,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "headers": "Headers of the lookup; those of the request unless given.",
         "consistency": "`strong`: absence can be believed once everything has settled. "
         "`eventual`: the lookup proves presence only.",
-        "found": "Where the object stands in a 2xx answer; nothing there means absent.",
+        "found": "Where the object stands in a 2xx answer, or in a lookup tool's result; "
+        "nothing there means absent.",
         "external_id": "Where the target's own id stands in the answer.",
         "match": "Where the answer repeats the downstream key. Another value there is no "
         "answer about this effect.",
@@ -150,7 +151,20 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "mode": "Part of the target scope.",
         "allow_private": "Allows private addresses.",
         "external_id": "Where the target's own id stands in the result.",
-        "key_argument": "The argument that carries the downstream key.",
+        "key_argument": "The place in the arguments that carries the downstream key. "
+        "Required for idempotent and reconcilable contracts, excluded for unsafe ones.",
+        "meaning": "What errors of the tool and of its server mean.",
+        "lookup": "The tool that finds an effect by its key; `[contracts.probe]` says "
+        "what its answer is worth.",
+    },
+    "McpMeaningTable": {
+        "code": "Where the code stands in an error result, for entries such as "
+        "`error/declined`.",
+    },
+    "McpLookup": {
+        "tool": "The upstream tool's name: another one, which changes nothing.",
+        "key_argument": "The place in its arguments that carries the downstream key.",
+        "arguments": "Further arguments, the same for every lookup.",
     },
     "SecretRef": {
         "secret": "The secret's name.",

@@ -1,8 +1,8 @@
 """Tools of an upstream MCP server: each dispatch is one call of one tool.
 
-What the upstream says about its tools is no contract. A result is a commit; an error
-result, a lost answer and everything else is ambiguous once the call has left, since a
-tool may fail after it has acted.
+What the upstream says about its tools is no contract. A result is a commit; what an error
+means is for the contract's table to say, and whatever it does not list is ambiguous once
+the call has left, since a tool may fail after it has acted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from effect_broker.adapters.http_evidence import evidence_of
 from effect_broker.adapters.http_request import with_value
 from effect_broker.adapters.http_target import HeaderFields, digest_of, header_fields
-from effect_broker.adapters.output import schema_flags
+from effect_broker.adapters.mcp_outcome import (
+    ToolCall,
+    carries_key,
+    outcome_of,
+    probe_result_of,
+)
 from effect_broker.adapters.wire.connecting import origin_of
 from effect_broker.adapters.wire.connections import ConnectionKey, Connections
 from effect_broker.adapters.wire.exchange import (
@@ -25,22 +29,26 @@ from effect_broker.adapters.wire.exchange import (
     WireRequest,
     exchange,
 )
-from effect_broker.adapters.wire.gate import NothingSent, SendGate, unsent
+from effect_broker.adapters.wire.gate import (
+    SEND_DEADLINE_PASSED,
+    NothingSent,
+    SendForbidden,
+    SendGate,
+    unsent,
+)
 from effect_broker.domain.contract import EffectContract, McpTerms, SafetyClass, SecretRef
 from effect_broker.domain.errors import ContractInvalid
 from effect_broker.domain.intent import EffectRecord
-from effect_broker.domain.outcome import (
-    Ambiguous,
-    Committed,
-    Outcome,
-    ProbeResult,
-    ProbeStatus,
-)
-from effect_broker.domain.pointer import at_pointer, pointer_tokens
+from effect_broker.domain.outcome import Ambiguous, Outcome, ProbeResult, ProbeStatus
+from effect_broker.domain.pointer import pointer_tokens
 from effect_broker.ports import Clock, Deadline, SecretSource, TargetAdapter
 
 HANDSHAKE_SECONDS: Final = 5.0
 """What the client sends before the call changes nothing, and may take no longer."""
+
+READING_SECONDS: Final = 0.25
+"""How much longer than its call an attempt may take, to read what came: nothing leaves
+then, and the watchdog ends the process only after a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +97,15 @@ class McpAdapters:
             ContractInvalid, SecretNotFound: as `scope_digest`.
         """
         upstream = await self._upstream(contract)
-        gate = SendGate(
-            self._clock, deadline, scope=upstream.scope, expected_scope=scope_digest
+        return McpAdapter(
+            contract,
+            upstream,
+            scope_digest=scope_digest,
+            deadline=deadline,
+            clock=self._clock,
+            connections=self._connections,
+            watchdog=self._watchdog,
         )
-        watch = None
-        if self._watchdog is not None and deadline is not None:
-            watch = self._watchdog.guard(deadline, abort=gate.abort)
-        return McpAdapter(contract, upstream, gate, watch, self._connections, self._clock)
 
     async def aclose(self) -> None:
         """Close idle connections."""
@@ -118,23 +128,26 @@ class McpAdapters:
 
 
 class McpAdapter:
-    """Speaks for one contract, to one upstream, for one attempt."""
+    """Speaks for one contract, to one upstream, for one attempt or one lookup."""
 
     def __init__(
         self,
         contract: EffectContract,
         upstream: _Upstream,
-        gate: SendGate,
-        watch: AbstractContextManager[None] | None,
-        connections: Connections,
+        *,
+        scope_digest: bytes,
+        deadline: Deadline | None,
         clock: Clock,
+        connections: Connections,
+        watchdog: AbortingWatchdog | None = None,
     ) -> None:
         self._contract = contract
         self._upstream = upstream
-        self._gate = gate
-        self._watch = watch
-        self._connections = connections
+        self._scope_digest = scope_digest
+        self._deadline = deadline
         self._clock = clock
+        self._connections = connections
+        self._watchdog = watchdog
 
     @property
     def contract(self) -> EffectContract:
@@ -144,101 +157,123 @@ class McpAdapter:
     async def dispatch(self, effect: EffectRecord, *, attempt_id: UUID) -> Outcome:
         """Call the tool once and say what that proved.
 
-        Past the deadline, or at another upstream than the attempt recorded, the call does
-        not leave. Cancelled after it has left, it is ambiguous.
+        Past the deadline, or at another upstream than the attempt recorded, nothing
+        leaves. Cancelled, it stops at once and returns what stands proved; where that is
+        nothing, the cancellation goes on.
+        """
+        gate, call = self._gate(), ToolCall(_checked(self._contract).tool)
+        try:
+            call.arguments = self._arguments(effect)
+            limit = self._contract.attempt_timeout.total_seconds()
+            await self._make(call, effect, gate, limit, self._watch(gate))
+        except NothingSent as refused:
+            return unsent(refused.reason)
+        except asyncio.CancelledError:
+            outcome = outcome_of(self._contract, call, self._clock.wall())
+            if isinstance(outcome, Ambiguous):
+                raise
+            return outcome
+        return outcome_of(self._contract, call, self._clock.wall())
+
+    async def probe(self, effect: EffectRecord) -> ProbeResult:
+        """Ask the contract's lookup by the downstream key; without one, know nothing."""
+        lookup = _checked(self._contract).lookup
+        if lookup is None:
+            return ProbeResult(ProbeStatus.UNKNOWN, evidence={"failure": "no_lookup"})
+        call = ToolCall(lookup.tool)
+        steps = pointer_tokens(lookup.key_argument)
+        limit = self._contract.probe_timeout.total_seconds()
+        try:
+            call.arguments = with_value(lookup.arguments, steps, effect.downstream_key)
+            await self._make(call, effect, self._gate(), limit)
+        except NothingSent as refused:
+            call.failure = refused.reason
+        return probe_result_of(effect, call)
+
+    async def _make(
+        self,
+        call: ToolCall,
+        effect: EffectRecord,
+        gate: SendGate,
+        limit: float,
+        watch: AbstractContextManager[None] | None = None,
+    ) -> None:
+        """Make the call, with handshake and goodbye, inside the gate's time and `limit`.
+
+        Whatever ends it, `call` says what is known.
+
+        Raises:
+            SendForbidden: the gate is shut. It is asked before the handshake too: nobody
+                else's server is greeted.
         """
         from effect_broker.adapters import mcp_client
 
-        terms = _checked(self._contract)
-        known = Exchange()
-        made: list[WireRequest] = []
+        if (reason := gate.refusal()) is not None:
+            raise SendForbidden(reason)
+        key, now = self._key(effect), asyncio.get_running_loop().time
+        ends = now() + min(limit, gate.seconds_left())
 
         async def send(request: WireRequest, calls: bool) -> Exchange:
-            if calls:
-                made.append(request)
-                return await self._exchange(effect, request, self._gate, known)
-            return await self._exchange(effect, request, self._handshake(), Exchange())
-
-        try:
-            async with asyncio.timeout(self._seconds()):
-                result = await mcp_client.call_once(
-                    self._upstream.url,
-                    dict(self._upstream.headers),
-                    send,
-                    tool=terms.tool,
-                    arguments=self._arguments(terms, effect),
-                )
-        except (mcp_client.CallNotAnswered, TimeoutError) as error:
-            return self._unanswered(known, made, error)
-        evidence = evidence_of(made[0] if made else None, known)
-        if result.is_error:
-            return Ambiguous("tool_error", evidence=evidence)
-        output = _output(result)
-        external_id = None
-        if terms.external_id is not None:
-            found = at_pointer(output, terms.external_id)
-            external_id = found if isinstance(found, str) else None
-        return Committed(
-            external_id,
-            output=output,
-            flags=schema_flags(self._contract, output),
-            evidence=evidence,
-        )
-
-    async def probe(self, effect: EffectRecord) -> ProbeResult:
-        """Know nothing: no tool is an authority about another one's effect."""
-        return ProbeResult(ProbeStatus.UNKNOWN, evidence={"failure": "no_lookup"})
-
-    def _unanswered(
-        self, known: Exchange, made: list[WireRequest], error: BaseException
-    ) -> Outcome:
-        evidence = evidence_of(made[0] if made else None, known)
-        if known.sent:
-            reason = known.failure or str(error) or "no_result"
-            return Ambiguous(reason, evidence=evidence)
-        return unsent(known.failure or "no_handshake", evidence)
-
-    def _arguments(self, terms: McpTerms, effect: EffectRecord) -> dict[str, Any]:
-        arguments = dict(effect.request.arguments)
-        unkeyed = self._contract.safety is SafetyClass.UNSAFE
-        if terms.key_argument is None or unkeyed:
-            return arguments
-        steps = pointer_tokens(terms.key_argument)
-        return dict(with_value(arguments, steps, effect.downstream_key))
-
-    def _handshake(self) -> SendGate:
-        return SendGate(self._clock, None, scope=b"", expected_scope=b"")
-
-    def _seconds(self) -> float:
-        left = self._gate.seconds_left()
-        return max(0.0, min(left, self._contract.attempt_timeout.total_seconds()))
-
-    async def _exchange(
-        self, effect: EffectRecord, request: WireRequest, gate: SendGate, known: Exchange
-    ) -> Exchange:
-        terms = _checked(self._contract)
-        key = ConnectionKey(
-            tenant_id=effect.tenant_id,
-            contract=self._contract.digest(),
-            credential=self._upstream.credential,
-            origin=origin_of(self._upstream.url),
-            allow_private=terms.allow_private,
-        )
-        calls = gate is self._gate
-        try:
+            left = ends - now()
+            if not calls:
+                return await self._aside(key, request, left)
+            call.request = request
             return await exchange(
                 self._connections,
                 key,
                 request,
                 gate,
-                fresh=calls and self._contract.safety is SafetyClass.UNSAFE,
-                seconds=self._seconds() if calls else HANDSHAKE_SECONDS,
-                watch=self._watch if calls else None,
-                known=known,
+                fresh=self._contract.safety is SafetyClass.UNSAFE,
+                seconds=left,
+                watch=watch,
+                known=call.known,
             )
-        except NothingSent as refused:
-            known.failure = refused.reason
-            return known
+
+        headers = dict(self._upstream.headers)
+        try:
+            async with asyncio.timeout_at(ends + READING_SECONDS):
+                await mcp_client.make(call, self._upstream.url, headers, send)
+        except TimeoutError:
+            call.timed_out()
+
+    async def _aside(
+        self, key: ConnectionKey, request: WireRequest, seconds: float
+    ) -> Exchange:
+        """Send what calls nothing: the handshake, and the end of a session."""
+        if seconds <= 0:
+            raise SendForbidden(SEND_DEADLINE_PASSED)
+        gate = SendGate(self._clock, None, scope=b"", expected_scope=b"")
+        limit = min(HANDSHAKE_SECONDS, seconds)
+        return await exchange(self._connections, key, request, gate, seconds=limit)
+
+    def _gate(self) -> SendGate:
+        return SendGate(
+            self._clock,
+            self._deadline,
+            scope=self._upstream.scope,
+            expected_scope=self._scope_digest,
+        )
+
+    def _watch(self, gate: SendGate) -> AbstractContextManager[None] | None:
+        if self._watchdog is None or self._deadline is None:
+            return None
+        return self._watchdog.guard(self._deadline, abort=gate.abort)
+
+    def _arguments(self, effect: EffectRecord) -> dict[str, Any]:
+        arguments = dict(effect.request.arguments)
+        place = _checked(self._contract).key_argument
+        if place is None or not carries_key(self._contract):
+            return arguments
+        return dict(with_value(arguments, pointer_tokens(place), effect.downstream_key))
+
+    def _key(self, effect: EffectRecord) -> ConnectionKey:
+        return ConnectionKey(
+            tenant_id=effect.tenant_id,
+            contract=self._contract.digest(),
+            credential=self._upstream.credential,
+            origin=origin_of(self._upstream.url),
+            allow_private=_checked(self._contract).allow_private,
+        )
 
 
 def _checked(contract: EffectContract) -> McpTerms:
@@ -253,10 +288,3 @@ def _checked(contract: EffectContract) -> McpTerms:
             f"{contract.name} {contract.version}: the extra mcp is not installed."
         ) from None
     return contract.mcp
-
-
-def _output(result: Any) -> Any:
-    """Return what the tool said: its structured answer, or its texts."""
-    if result.structured_content is not None:
-        return result.structured_content
-    return {"content": [it.model_dump(mode="json") for it in result.content]}

@@ -14,10 +14,11 @@ from mcp.types import CallToolResult, Tool
 
 from effect_broker.adapters.http_target import digest_of, header_fields
 from effect_broker.adapters.mcp_client import CallNotAnswered, Send, call_once, listed
+from effect_broker.adapters.mcp_outcome import ToolCall
 from effect_broker.adapters.wire.connecting import origin_of
 from effect_broker.adapters.wire.connections import ConnectionKey, Connections
 from effect_broker.adapters.wire.exchange import Exchange, WireRequest, exchange
-from effect_broker.adapters.wire.gate import NothingSent, SendGate
+from effect_broker.adapters.wire.gate import SendGate
 from effect_broker.domain.contract import McpUpstream, SecretRef
 from effect_broker.ports import Clock, SecretSource
 
@@ -60,13 +61,8 @@ class ReadingUpstream:
         if name not in self.names:
             raise CallNotAnswered("not_declared")
         url, headers = await self._place()
-        return await call_once(
-            url,
-            dict(headers),
-            self._send(url, headers),
-            tool=name,
-            arguments=arguments,
-        )
+        call = ToolCall(name, arguments)
+        return await call_once(url, dict(headers), self._send(url, headers), call)
 
     async def aclose(self) -> None:
         """Close idle connections."""
@@ -89,11 +85,8 @@ class ReadingUpstream:
 
         async def send(request: WireRequest, _: bool) -> Exchange:
             gate = SendGate(self._clock, None, scope=b"", expected_scope=b"")
-            try:
-                return await exchange(
-                    self._connections, key, request, gate, seconds=READ_SECONDS
-                )
-            except NothingSent as refused:
-                return Exchange(failure=refused.reason)
+            return await exchange(
+                self._connections, key, request, gate, seconds=READ_SECONDS
+            )
 
         return send

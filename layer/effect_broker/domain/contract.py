@@ -23,7 +23,6 @@ from pydantic import (
 from effect_broker.domain.canonical import canonical, parse_canonical
 from effect_broker.domain.contract_http import (
     Consistency,
-    Headers,
     HttpTerms,
     ListingTerms,
     Meaning,
@@ -35,6 +34,7 @@ from effect_broker.domain.contract_http import (
     Terms,
     UrlText,
 )
+from effect_broker.domain.contract_mcp import McpTerms, McpUpstream
 from effect_broker.domain.contract_rules import broken_rules, recovery_horizon
 from effect_broker.domain.contract_schema import argument_errors, check_schema
 from effect_broker.domain.durations import Duration, PositiveDuration
@@ -53,6 +53,7 @@ __all__ = [
     "KeyRecords",
     "ListingTerms",
     "McpTerms",
+    "McpUpstream",
     "Meaning",
     "MeaningTable",
     "ProbeTerms",
@@ -152,28 +153,6 @@ class StripeTerms(Terms):
     api_base: UrlText | None = None
     account: Scope | None = None
     mode: Literal["test", "live"] = "test"
-
-
-class McpTerms(Terms):
-    """A tool of an upstream MCP server; its annotations are no contract."""
-
-    url: UrlText | SecretRef
-    tool: Annotated[StrictStr, Field(min_length=1, max_length=128)]
-    headers: Headers = Field(default_factory=dict)
-    account: Scope | None = None
-    mode: Scope | None = None
-    allow_private: StrictBool = False
-    external_id: JsonPointer | None = None
-    key_argument: JsonPointer | None = None
-
-
-class McpUpstream(Terms):
-    """An upstream MCP server of which some tools are declared to change nothing."""
-
-    url: UrlText | SecretRef
-    headers: Headers = Field(default_factory=dict)
-    read_only: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
-    allow_private: StrictBool = False
 
 
 class ContractRulesBroken(ValueError):
@@ -297,16 +276,22 @@ class EffectContract(Terms):
             raise InvalidArguments(
                 "The arguments do not fit the tool's schema.", pointers=pointers
             )
+        key_place = self._key_place
+        if key_place is not None and at_pointer(arguments, key_place) is not MISSING:
+            raise InvalidArguments(
+                "The place of the downstream key is taken.", pointers=(key_place,)
+            )
         if self.http is None:
             return
-        key_body = self.http.key_body
-        if key_body is not None and at_pointer(arguments, key_body) is not MISSING:
-            raise InvalidArguments(
-                "The place of the downstream key is taken.", pointers=(key_body,)
-            )
         for url in (self.http.url, self.probe and self.probe.url):
             if url:
                 fill_url(url, {"arguments": arguments, "downstream_key": "k"})
+
+    @property
+    def _key_place(self) -> str | None:
+        if self.mcp is not None:
+            return self.mcp.key_argument
+        return None if self.http is None else self.http.key_body
 
     @cached_property
     def canonical_document(self) -> bytes:

@@ -152,7 +152,7 @@ class MeaningTable(BaseModel):
         for key, meaning in self.entries.items():
             if not _STATUS.fullmatch(key):
                 raise ValueError(f"{key!r} is neither a status, a class nor status/code")
-            if key == "5xx" and meaning in _PROVES_ABSENCE:
+            if key == "5xx" and meaning in PROVES_ABSENCE:
                 raise ValueError(
                     f"5xx cannot mean {meaning}: a server error may hide a commit; name"
                     " single statuses that the target documents"
@@ -164,9 +164,10 @@ class MeaningTable(BaseModel):
         return self
 
 
-_PROVES_ABSENCE: Final = frozenset(
+PROVES_ABSENCE: Final = frozenset(
     {Meaning.REJECTED, Meaning.REJECTED_FINAL, Meaning.NOT_EXECUTED}
 )
+"""Meanings after which nothing stands at the target."""
 
 
 class HttpTerms(Terms):
@@ -217,7 +218,8 @@ class ProbeTerms(Terms):
     status listed in `absent`. `match` points to where the answer repeats the downstream
     key: another value there is no answer about this effect. Headers are those of the
     request unless given. Without `timeout` the attempt's timeout holds. URL and `found`
-    are required with the http adapter; others bring a lookup of their own.
+    are required with the http adapter; with mcp `found` points into the lookup tool's
+    structured result; others bring a lookup of their own.
     """
 
     method: Literal["GET"] = "GET"

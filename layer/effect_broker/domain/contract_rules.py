@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from effect_broker.domain.contract_http import KEY_HEADERS
+from effect_broker.domain.contract_http import KEY_HEADERS, ProbeTerms
+from effect_broker.domain.contract_mcp import McpTerms
 from effect_broker.domain.contract_schema import property_at
 from effect_broker.domain.durations import format_duration
 from effect_broker.domain.pointer import pointer_tokens
@@ -150,6 +151,66 @@ def _keys(contract: EffectContract) -> Iterator[str]:
             yield "http.key_body stands where arguments declares a property of the caller"
 
 
+def _mcp(contract: EffectContract) -> Iterator[str]:
+    mcp = contract.mcp
+    if mcp is None:
+        return
+    place = mcp.key_argument
+    if contract.safety == "unsafe":
+        if place is not None:
+            yield (
+                'safety = "unsafe" excludes mcp.key_argument: a key that the tool does'
+                " not honour invites repeats on the way"
+            )
+        yield from _no_key_header("mcp.headers", mcp.headers)
+    elif contract.safety in {"idempotent", "reconcilable"} and place is None:
+        yield (
+            f'safety = "{contract.safety}" needs mcp.key_argument: the tool must see the'
+            " key"
+        )
+    if place == "":
+        yield "mcp.key_argument must name a place inside the arguments"
+    elif place is not None:
+        steps = pointer_tokens(place)
+        if property_at(contract.arguments, steps) is not None:
+            yield (
+                "mcp.key_argument stands where arguments declares a property of the"
+                " caller"
+            )
+    yield from _mcp_lookup(mcp, contract.probe)
+
+
+def _mcp_lookup(mcp: McpTerms, probe: ProbeTerms | None) -> Iterator[str]:
+    lookup = mcp.lookup
+    if (lookup is None) != (probe is None):
+        yield "mcp.lookup and probe need each other: the tool, and what its word is worth"
+    if lookup is not None:
+        if lookup.tool == mcp.tool:
+            yield "mcp.lookup.tool must be another tool than mcp.tool: it changes nothing"
+        if not _has_room(lookup.arguments, pointer_tokens(lookup.key_argument)):
+            yield (
+                "mcp.lookup.key_argument must name a free place inside"
+                " mcp.lookup.arguments"
+            )
+    if probe is not None:
+        if probe.found is None:
+            yield 'adapter = "mcp" needs probe.found in [probe]'
+        if probe.url or probe.headers or probe.absent:
+            yield (
+                'probe.url, probe.headers and probe.absent do not go with adapter = "mcp"'
+            )
+
+
+def _has_room(document: Any, steps: tuple[str, ...]) -> bool:
+    for step in steps:
+        if not isinstance(document, Mapping):
+            return False
+        if step not in document:
+            return True
+        document = document[step]
+    return False
+
+
 def _no_key(contract: EffectContract) -> Iterator[str]:
     http = contract.http
     assert http is not None
@@ -159,9 +220,13 @@ def _no_key(contract: EffectContract) -> Iterator[str]:
             " {downstream_key} in http.url: a key that the target does not honour invites"
             " repeats on the way"
         )
-    for name in http.headers:
+    yield from _no_key_header("http.headers", http.headers)
+
+
+def _no_key_header(field: str, headers: Mapping[str, Any]) -> Iterator[str]:
+    for name in headers:
         if name.lower() in KEY_HEADERS:
-            yield f'safety = "unsafe" excludes the header {name} in http.headers'
+            yield f'safety = "unsafe" excludes the header {name} in {field}'
 
 
 def _adapter(contract: EffectContract) -> Iterator[str]:
@@ -271,6 +336,7 @@ def _complaint(
 _RULES: Final[tuple[Callable[[EffectContract], Iterator[str]], ...]] = (
     _class,
     _keys,
+    _mcp,
     _adapter,
     _urls,
     _arguments,
