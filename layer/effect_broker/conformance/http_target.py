@@ -21,6 +21,9 @@ NOWHERE: Final = "http://127.0.0.1:9"
 
 KEY_HEADER: Final = "Idempotency-Key"
 
+_ARGUMENTS: Final = "/params/arguments"
+"""Where a tool's call has its arguments, in MCP."""
+
 
 class HttpTargetUnderTest:
     """Derive from this, and say where your target listens and what it holds.
@@ -58,8 +61,19 @@ class HttpTargetUnderTest:
         return adapters(_Secrets(self.secrets), clock)
 
     def is_lookup(self, request: SeenRequest) -> bool:
-        """Tell lookups from mutations; by their method, unless overridden."""
-        return is_safe_method(request)
+        """Tell lookups from mutations, unless overridden: by their method, or by the MCP
+        tool that is called.
+        """
+        terms = self.contract.mcp
+        if terms is None:
+            return is_safe_method(request)
+        return terms.lookup is not None and _tool_called(request) == terms.lookup.tool
+
+    def is_aside(self, request: SeenRequest) -> bool:
+        """Tell what does neither, such as a handshake: no fault falls on it. Of MCP, all
+        that calls no tool.
+        """
+        return self.contract.mcp is not None and _tool_called(request) is None
 
     async def close(self) -> None:
         """End what `reset` started, if anything."""
@@ -92,7 +106,10 @@ class HttpTargetUnderTest:
     async def start(self, clock: Clock) -> AdapterSource:
         """Start the target and the recorder before it."""
         recorder = Recorder(
-            await self.reset(), is_lookup=self.is_lookup, in_progress=self.in_progress
+            await self.reset(),
+            is_lookup=self.is_lookup,
+            is_aside=self.is_aside,
+            in_progress=self.in_progress,
         )
         await recorder.start()
         self._recorder = recorder
@@ -122,10 +139,13 @@ class HttpTargetUnderTest:
         return tuple(self._running.requests)
 
     def key_of(self, request: SeenRequest) -> str | None:
-        """Read the key where the contract's HTTP terms put it; without such terms, in the
-        header `Idempotency-Key`.
+        """Read the key where the contract's HTTP or MCP terms put it; without such terms,
+        in the header `Idempotency-Key`.
         """
-        terms = self.contract.http
+        terms, tool = self.contract.http, self.contract.mcp
+        if tool is not None:
+            place = tool.key_argument
+            return None if place is None else _text_at(request, _ARGUMENTS + place)
         if terms is None:
             return request.header(KEY_HEADER)
         if terms.key_header is not None:
@@ -155,8 +175,26 @@ def _key_in_body(terms: HttpTerms, request: SeenRequest) -> str | None:
     if terms.body == "form":
         (name,) = pointer_tokens(terms.key_body)
         return ", ".join(parse_qs(request.body.decode()).get(name, [])) or None
+    return _text_at(request, terms.key_body)
+
+
+def _tool_called(request: SeenRequest) -> str | None:
+    """Name the MCP tool that a request calls; None where it calls none.
+
+    One that cannot be read may be a call, of a tool without a name.
+    """
+    if request.method != "POST":
+        return None
+    if not request.complete:
+        return ""
+    if _text_at(request, "/method") != "tools/call":
+        return None
+    return _text_at(request, "/params/name") or ""
+
+
+def _text_at(request: SeenRequest, pointer: str) -> str | None:
     try:
-        found = at_pointer(json.loads(request.body), terms.key_body)
+        found = at_pointer(json.loads(request.body), pointer)
     except ValueError:
         return None
     return None if found is MISSING else str(found)

@@ -47,10 +47,15 @@ def is_safe_method(request: SeenRequest) -> bool:
     return request.method in {"GET", "HEAD", "OPTIONS"}
 
 
+def _never(_: SeenRequest) -> bool:
+    return False
+
+
 class Recorder:
     """Stands between an adapter and a plain HTTP target that listens at `upstream`.
 
-    `requests` are the mutating ones; `is_lookup` tells the others apart.
+    `requests` are the mutating ones; `is_lookup` tells lookups apart, and `is_aside` what
+    is neither, which passes as it is.
     """
 
     def __init__(
@@ -58,11 +63,13 @@ class Recorder:
         upstream: tuple[str, int],
         *,
         is_lookup: Callable[[SeenRequest], bool] = is_safe_method,
+        is_aside: Callable[[SeenRequest], bool] = _never,
         in_progress: CannedAnswer | None = None,
         server_error: CannedAnswer = SERVER_ERROR,
     ) -> None:
         self._upstream = upstream
         self._is_lookup = is_lookup
+        self._is_aside = is_aside
         self._in_progress = in_progress
         self._server_error = server_error
         self._server: asyncio.Server | None = None
@@ -70,6 +77,7 @@ class Recorder:
         self._writers: list[asyncio.StreamWriter] = []
         self.requests: list[SeenRequest] = []
         self.lookups: list[SeenRequest] = []
+        self.asides: list[SeenRequest] = []
         self.planned: list[Fault] = []
         self.planned_lookups: list[Fault] = []
 
@@ -146,15 +154,23 @@ class Recorder:
         return seen, raw + body.raw
 
     def _record(self, seen: SeenRequest) -> None:
-        (self.lookups if self._is_lookup(seen) else self.requests).append(seen)
+        if self._is_aside(seen):
+            self.asides.append(seen)
+        else:
+            (self.lookups if self._is_lookup(seen) else self.requests).append(seen)
+
+    def _next_fault(self, seen: SeenRequest) -> Fault:
+        if self._is_aside(seen):
+            return Fault.NONE
+        planned = self.planned_lookups if self._is_lookup(seen) else self.planned
+        return planned.pop(0) if planned else Fault.NONE
 
     async def _play(
         self, request: tuple[SeenRequest, bytes], peer: Peer, upstream: Peer
     ) -> bool:
         """Do with one request what was planned; False ends the connection."""
         seen, raw = request
-        planned = self.planned_lookups if self._is_lookup(seen) else self.planned
-        fault = planned.pop(0) if planned else Fault.NONE
+        fault = self._next_fault(seen)
         if fault is Fault.LOSE_REQUEST:
             return False
         if fault is Fault.IN_PROGRESS:
