@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from effect_broker import conformance as conformance
+    from effect_broker import keys as keys
     from effect_broker.broker.facade import EffectBroker as EffectBroker
     from effect_broker.client import EffectBrokerClient as EffectBrokerClient
     from effect_broker.client import SyncEffectBrokerClient as SyncEffectBrokerClient
@@ -45,10 +47,14 @@ _HOMES = {
     "TargetAdapter": "ports",
 }
 
-__all__ = sorted(_HOMES)
+_MODULES = frozenset({"conformance", "keys"})
+
+__all__ = sorted({*_HOMES, *_MODULES})
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

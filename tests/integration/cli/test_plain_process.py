@@ -67,8 +67,10 @@ def test_empty_database_becomes_a_broker_that_answers(
     contracts = tmp_path / "contracts.toml"
     contracts.write_text(CONTRACTS)
     shell.lines("migrate")
-    (tool,) = shell.lines("contracts", "validate", str(contracts))
-    assert tool["tool"] == "sim.charge"
+    (tool,) = shell.lines("contracts", "validate", str(contracts), "--json")
+    assert (tool["tool"], tool["safety"]) == ("sim.charge", "idempotent")
+    table = shell.run("contracts", "validate", str(contracts)).stdout
+    assert table.split()[:4] == ["tool", "version", "safety", "guarantee"]
     (published,) = shell.lines("contracts", "publish", str(contracts))
     assert published["created"] is True
     (tenant,) = shell.lines("tenants", "create", "acme")

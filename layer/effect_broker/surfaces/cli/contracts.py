@@ -28,13 +28,23 @@ ContractPath = Annotated[Path, typer.Argument(help="A contract file, or a folder
 
 
 @app.command()
-def validate(path: ContractPath) -> None:
+def validate(path: ContractPath, as_json: AsJson = False) -> None:
     """Check contracts without a ledger."""
     from effect_broker.contracts import load_contracts
 
     with refusals():
-        for contract in load_contracts(path):
-            print_json({"tool": contract.tool, "guarantee": contract.guarantee})
+        rows = [
+            {
+                "tool": contract.tool,
+                "name": contract.name,
+                "version": contract.version,
+                "safety": contract.safety,
+                "guarantee": contract.guarantee,
+            }
+            for contract in load_contracts(path)
+        ]
+    columns = ("tool", "version", "safety", "guarantee")
+    print_rows(rows, columns, as_json=as_json, empty="No contract there.")
 
 
 @app.command()
