@@ -133,7 +133,11 @@ class HttpAdapter:
         return outcome_of(self._contract, request, known, self._clock.wall())
 
     async def probe(self, effect: EffectRecord) -> ProbeResult:
-        """Look the effect up by its downstream key; whatever goes wrong is unknown."""
+        """Look the effect up by its downstream key; whatever goes wrong is unknown.
+
+        On a connection of its own: an absence may permit a second send, and must not be
+        read from what another exchange has left behind.
+        """
         known = Exchange()
         try:
             request = probe_request(self._target, effect)
@@ -146,6 +150,7 @@ class HttpAdapter:
             key,
             request,
             self._gate(),
+            fresh=True,
             seconds=self._contract.probe_timeout.total_seconds(),
             known=known,
         )

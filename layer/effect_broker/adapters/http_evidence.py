@@ -71,9 +71,11 @@ def target_time(known: Exchange) -> datetime | None:
 def _date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _shown(known: Exchange) -> dict[str, str]:

@@ -165,7 +165,9 @@ class McpAdapter:
         try:
             call.arguments = self._arguments(effect)
             limit = self._contract.attempt_timeout.total_seconds()
-            await self._make(call, effect, gate, limit, self._watch(gate))
+            unsafe = self._contract.safety is SafetyClass.UNSAFE
+            watch = self._watch(gate)
+            await self._make(call, effect, gate, limit, watch, fresh=unsafe)
         except NothingSent as refused:
             return unsent(refused.reason)
         except asyncio.CancelledError:
@@ -176,7 +178,10 @@ class McpAdapter:
         return outcome_of(self._contract, call, self._clock.wall())
 
     async def probe(self, effect: EffectRecord) -> ProbeResult:
-        """Ask the contract's lookup by the downstream key; without one, know nothing."""
+        """Ask the contract's lookup by the downstream key; without one, know nothing.
+
+        On a connection of its own, as an HTTP lookup is.
+        """
         lookup = _checked(self._contract).lookup
         if lookup is None:
             return ProbeResult(ProbeStatus.UNKNOWN, evidence={"failure": "no_lookup"})
@@ -185,7 +190,7 @@ class McpAdapter:
         limit = self._contract.probe_timeout.total_seconds()
         try:
             call.arguments = with_value(lookup.arguments, steps, effect.downstream_key)
-            await self._make(call, effect, self._gate(), limit)
+            await self._make(call, effect, self._gate(), limit, fresh=True)
         except NothingSent as refused:
             call.failure = refused.reason
         return probe_result_of(effect, call)
@@ -197,6 +202,8 @@ class McpAdapter:
         gate: SendGate,
         limit: float,
         watch: AbstractContextManager[None] | None = None,
+        *,
+        fresh: bool,
     ) -> None:
         """Make the call, with handshake and goodbye, inside the gate's time and `limit`.
 
@@ -223,7 +230,7 @@ class McpAdapter:
                 key,
                 request,
                 gate,
-                fresh=self._contract.safety is SafetyClass.UNSAFE,
+                fresh=fresh,
                 seconds=left,
                 watch=watch,
                 known=call.known,

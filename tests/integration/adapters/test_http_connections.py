@@ -96,6 +96,71 @@ async def test_connection_that_the_target_has_closed_is_not_used_again(
     assert [seen.connection for seen in target.seen] == [0, 1]
 
 
+def twice(pause: float | None) -> faults.Act:
+    """Answer and, after a pause or in the same bytes, answer what nobody asked."""
+
+    async def act(peer: faults.Peer) -> bool:
+        first, surplus = (faults.raw(201, b'{"id":"%s"}' % it) for it in (b"a", b"b"))
+        if pause is None:
+            await peer.send(first + surplus)
+            return True
+        await peer.send(first)
+        await asyncio.sleep(pause)
+        await peer.send(surplus)
+        return True
+
+    return act
+
+
+@pytest.mark.parametrize("pause", [None, 0.0, 0.05])
+async def test_answer_that_nobody_asked_for_is_not_read_as_the_next_effects(
+    target: FaultServer, connections: Connections, pause: float | None
+) -> None:
+    target.plan(twice(pause))
+    sender = Sender(connections)
+    first = await sender.dispatch(contract(target.url))
+    await asyncio.sleep(0.1)
+    second = await sender.dispatch(contract(target.url))
+    assert isinstance(first, Committed)
+    assert isinstance(second, Committed)
+    assert (first.external_id, second.external_id) == ("a", "ch_1")
+    assert [seen.connection for seen in target.seen] == [0, 1]
+
+
+async def test_lookup_has_a_connection_of_its_own(
+    target: FaultServer, connections: Connections
+) -> None:
+    probe = {
+        "url": f"{target.url}/charges?key={{downstream_key}}",
+        "consistency": "strong",
+        "found": "/data/0",
+    }
+    made = contract(target.url, probe=probe)
+    sender = Sender(connections)
+    await sender.dispatch(made)
+    await sender.probe(made)
+    await sender.dispatch(made)
+    assert [seen.connection for seen in target.seen] == [0, 1, 0]
+
+
+async def test_connection_whose_answer_has_two_lengths_is_not_used_again(
+    target: FaultServer, connections: Connections
+) -> None:
+    async def answer_in_two_lengths(peer: faults.Peer) -> bool:
+        await peer.send(
+            b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n"
+        )
+        return True
+
+    target.plan(answer_in_two_lengths)
+    sender = Sender(connections)
+    for _ in range(2):
+        assert isinstance(await sender.dispatch(contract(target.url)), Committed)
+    assert [seen.connection for seen in target.seen] == [0, 1]
+
+
 async def test_attempts_at_once_use_connections_of_their_own(
     target: FaultServer, connections: Connections
 ) -> None:
@@ -252,6 +317,22 @@ async def test_encrypted_requests_reuse_their_connection(
     assert all(isinstance(outcome, Committed) for outcome in outcomes)
     assert [len(seen.body) for seen in encrypted.seen] == [300_011, 300_011]
     assert [seen.connection for seen in encrypted.seen] == [0, 0]
+    await connections.aclose()
+
+
+@pytest.mark.parametrize("pause", [None, 0.0, 0.05])
+async def test_encrypted_answer_that_nobody_asked_for_is_not_the_next_effects(
+    encrypted: FaultServer, authority: Authority, pause: float | None
+) -> None:
+    connections = Connections(SystemClock(), tls=authority.client())
+    encrypted.plan(twice(pause))
+    sender = Sender(connections)
+    await sender.dispatch(contract(encrypted.url))
+    await asyncio.sleep(0.1)
+    second = await sender.dispatch(contract(encrypted.url))
+    assert isinstance(second, Committed)
+    assert second.external_id == "ch_1"
+    assert [seen.connection for seen in encrypted.seen] == [0, 1]
     await connections.aclose()
 
 

@@ -46,12 +46,26 @@ class ConnectionKey:
 
 @dataclass(slots=True)
 class Connection:
-    """A connection while one request has it; `reused` once it has served another."""
+    """A connection while one request has it; `reused` once it has served another, `spoiled`
+    where nobody can say where the next answer would begin.
+    """
 
     stream: SocketStream
     http: httpcore2.AsyncHTTP11Connection
     reused: bool = False
+    spoiled: bool = False
     idle_since: tuple[float, float] = (0.0, 0.0)
+
+    def is_clean(self) -> bool:
+        """Say whether it is between two exchanges, and nothing of a third is there.
+
+        What a peer sent beyond its answer would be read as the answer to the next request,
+        of another effect. The parser shows what it has read ahead to nobody else.
+        """
+        if self.spoiled or not self.http.is_idle():
+            return False
+        ahead, ended = self.http._h11_state.trailing_data
+        return not ahead and not ended and not self.http.has_expired()
 
 
 class Connections:
@@ -93,7 +107,7 @@ class Connections:
             yield connection
         finally:
             connection.stream.disarm()
-            if connection.http.is_idle() and not gate.aborted and not fresh:
+            if connection.is_clean() and not gate.aborted and not fresh:
                 await self._keep(key, connection)
             else:
                 await connection.http.aclose()
@@ -147,7 +161,7 @@ class Connections:
             now - since
             for now, since in zip(self._now(), connection.idle_since, strict=True)
         )
-        return max(ages) > IDLE_SECONDS_MAX or connection.http.has_expired()
+        return max(ages) > IDLE_SECONDS_MAX or not connection.is_clean()
 
     def _now(self) -> tuple[float, float]:
         return self._clock.monotonic(), self._clock.boottime()

@@ -135,6 +135,9 @@ async def _send(
         response = await connection.http.handle_async_request(_on_the_wire(key, request))
         known.status = response.status
         known.headers = tuple(response.headers)
+        connection.spoiled = {b"content-length", b"transfer-encoding"} <= {
+            name.lower() for name, _ in known.headers
+        }
         try:
             await _read_body(response, known)
         finally:

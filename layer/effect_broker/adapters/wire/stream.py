@@ -118,10 +118,14 @@ class SocketStream(httpcore2.AsyncNetworkStream):
             self._sock.close()
 
     def get_extra_info(self, info: str) -> Any:
-        """Answer `is_readable`: on an idle connection, whether the peer has ended it."""
+        """Answer `is_readable`: on an idle connection, whether the peer has ended it, or has
+        sent what nobody asked for.
+        """
         if info != "is_readable":
             return None
-        if self._closed:
+        if self._closed or self._incoming.pending:
+            return True
+        if self._tls is not None and self._tls.pending():
             return True
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
