@@ -95,6 +95,8 @@ async def test_unsafe_request_never_travels_on_a_used_connection(
         (answer_bytes(201, b'{"id": 1e400}'), ("output_unparsed",)),
         (answer_bytes(201, b'{"id": "\\ud800"}'), ("output_unparsed",)),
         (answer_bytes(201, b"[" * 100_000), ("output_unparsed",)),
+        (answer_bytes(201, b"[" * 201 + b"]" * 201), ("output_unparsed",)),
+        (answer_bytes(201, b'{"id": "ch_1", "id": "ch_2"}'), ("output_unparsed",)),
         (answer_bytes(201, b"\xff\xfe\xfd"), ("output_unparsed",)),
         (
             answer_bytes(201, b"x" * (BODY_BYTES_MAX + 1)),
@@ -124,6 +126,8 @@ async def test_unsafe_request_never_travels_on_a_used_connection(
         "overflow",
         "surrogate",
         "deep",
+        "deeper-than-readers-bear",
+        "doubled-name",
         "encoding",
         "huge",
         "gzip-bomb",
@@ -213,6 +217,18 @@ async def test_target_time_is_the_targets_own(
 
 
 @pytest.mark.parametrize(
+    "text", ["Fri, 31 Dec 9999 23:59:59 -2359", "Thu, 01 Jan 99999 00:00:00 GMT", "now"]
+)
+async def test_date_beyond_every_calendar_does_not_cost_the_commit(
+    target: FaultServer, connections: Connections, text: str
+) -> None:
+    target.plan(answer(201, {}, {"Date": text, "Retry-After": text}))
+    outcome = await Sender(connections).dispatch(contract(target.url))
+    assert isinstance(outcome, Committed)
+    assert outcome.target_time is None
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("7", timedelta(seconds=7)),
@@ -224,6 +240,7 @@ async def test_target_time_is_the_targets_own(
         ("-5", None),
         ("soon", None),
         ("Thu, 01 Jan 20261 00:00:30 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 -2300", None),
     ],
 )
 async def test_retry_after_is_read_and_capped(
@@ -287,11 +304,18 @@ async def test_status_alone_proves_nothing_where_a_lost_code_would_decide(
         "code": "/code",
     }
     body = json.dumps({"code": "pending"}).encode()
-    target.plan(faults.cut(402, body), faults.cut(202, body), faults.cut(201, body))
+    two = b'{"code": "processing", "code": "declined"}'
+    target.plan(
+        faults.cut(402, body),
+        answer_bytes(402, two),
+        faults.cut(202, body),
+        faults.cut(201, body),
+    )
     sender = Sender(connections)
     made = contract(target.url, http={"meaning": meaning})
-    declined, accepted, created = [await sender.dispatch(made) for _ in range(3)]
+    declined, torn, accepted, created = [await sender.dispatch(made) for _ in range(4)]
     assert isinstance(declined, Ambiguous)
+    assert isinstance(torn, Ambiguous)
     assert isinstance(accepted, Ambiguous)
     assert isinstance(created, Committed)
 

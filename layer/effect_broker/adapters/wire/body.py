@@ -6,13 +6,16 @@ import json
 import zlib
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from effect_broker.adapters.wire.exchange import BODY_BYTES_MAX, Exchange
 
 UNPARSED: Final = "output_unparsed"
 TRUNCATED: Final = "output_truncated"
 SCHEMA_MISMATCH: Final = "output_schema_mismatch"
+
+DEPTH_MAX: Final = 200
+"""Of arrays and objects in each other; readers stop at some 250."""
 
 _ZLIB_OR_GZIP: Final = 47
 """zlib's window bits for "look at the header"."""
@@ -32,10 +35,6 @@ class Body:
         return not self.flags
 
 
-class _NotJson(ValueError):
-    pass
-
-
 def read_body(known: Exchange) -> Body:
     """Return what the body says; a broken one keeps its bytes.
 
@@ -43,48 +42,100 @@ def read_body(known: Exchange) -> Body:
     asked for is undone if it is gzip or deflate, and within the same bound.
     """
     raw = bytes(known.body)
-    if known.truncated:
-        return Body(raw=raw, flags=(UNPARSED, TRUNCATED))
-    if not known.complete:
-        return Body(raw=raw, flags=(UNPARSED,))
-    encoding = (known.header(b"content-encoding") or "identity").strip().lower()
-    if not raw:
+    text, flags = decoded(known)
+    if text is None:
+        return Body(raw=raw, flags=flags)
+    if not text:
         return Body()
-    if encoding == "identity":
-        return _parsed(raw, raw)
+    try:
+        value, kept = strict_json(text)
+    except ValueError:
+        kept = False
+    return Body(value=value) if kept else Body(raw=raw, flags=(UNPARSED,))
+
+
+def decoded(known: Exchange) -> tuple[bytes | None, tuple[str, ...]]:
+    """Return the bytes of a whole body, decoded, or the flags that say why not."""
+    raw = bytes(known.body)
+    if known.truncated:
+        return None, (UNPARSED, TRUNCATED)
+    if not known.complete:
+        return None, (UNPARSED,)
+    encoding = (known.header(b"content-encoding") or "identity").strip().lower()
+    if not raw or encoding == "identity":
+        return raw, ()
     if encoding not in {"gzip", "x-gzip", "deflate"}:
-        return Body(raw=raw, flags=(UNPARSED,))
+        return None, (UNPARSED,)
     return _inflated(raw)
 
 
-def _inflated(raw: bytes) -> Body:
+def _inflated(raw: bytes) -> tuple[bytes | None, tuple[str, ...]]:
     inflater = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
         text = inflater.decompress(raw, BODY_BYTES_MAX + 1)
     except zlib.error:
-        return Body(raw=raw, flags=(UNPARSED,))
+        return None, (UNPARSED,)
     if len(text) > BODY_BYTES_MAX:
-        return Body(raw=raw, flags=(UNPARSED, TRUNCATED))
+        return None, (UNPARSED, TRUNCATED)
     if not inflater.eof:
-        return Body(raw=raw, flags=(UNPARSED,))
-    return _parsed(text, raw)
+        return None, (UNPARSED,)
+    return text, ()
 
 
-def _parsed(text: bytes, raw: bytes) -> Body:
+def strict_json(text: bytes) -> tuple[Any, bool]:
+    """Return a JSON value, and whether the ledger can keep it as it was said.
+
+    It cannot where a number is no double, a text no UTF-8, or its parts lie deeper in
+    each other than a reader of receipts must bear.
+
+    Raises:
+        ValueError: it is no JSON, or an object says one name twice: which of the two
+            counts is for no parser to choose.
+    """
+    odd: list[str] = []
+
+    def finite(number: str) -> float:
+        value = float(number)
+        if not isfinite(value):
+            odd.append(number)
+        return value
+
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(
+            text,
+            parse_constant=odd.append,
+            parse_float=finite,
+            object_pairs_hook=_without_doubles,
+        )
+    except RecursionError:
+        raise ValueError("too deep") from None
+    return value, not odd and not _too_deep(value) and _is_text(value)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice")
+    return made
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    try:
         json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return Body(raw=raw, flags=(UNPARSED,))
-    return Body(value=value)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise _NotJson(constant)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise _NotJson(text)
-    return value
+    except UnicodeEncodeError:
+        return False
+    return True

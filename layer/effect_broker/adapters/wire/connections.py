@@ -46,8 +46,9 @@ class ConnectionKey:
 
 @dataclass(slots=True)
 class Connection:
-    """A connection while one request has it; `reused` once it has served another, `spoiled`
-    where nobody can say where the next answer would begin.
+    """A connection while one request has it; `reused` once it has served another.
+
+    It is `spoiled` where nobody can say where the next answer would begin.
     """
 
     stream: SocketStream
@@ -59,8 +60,8 @@ class Connection:
     def is_clean(self) -> bool:
         """Say whether it is between two exchanges, and nothing of a third is there.
 
-        What a peer sent beyond its answer would be read as the answer to the next request,
-        of another effect. The parser shows what it has read ahead to nobody else.
+        What a peer sent beyond its answer would be read as the answer to the next
+        request, of another effect. The parser tells nobody else what it has read ahead.
         """
         if self.spoiled or not self.http.is_idle():
             return False

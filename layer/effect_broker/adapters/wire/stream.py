@@ -118,8 +118,8 @@ class SocketStream(httpcore2.AsyncNetworkStream):
             self._sock.close()
 
     def get_extra_info(self, info: str) -> Any:
-        """Answer `is_readable`: on an idle connection, whether the peer has ended it, or has
-        sent what nobody asked for.
+        """Answer `is_readable`: on an idle connection, whether the peer has ended it, or
+        has sent what nobody asked for.
         """
         if info != "is_readable":
             return None
