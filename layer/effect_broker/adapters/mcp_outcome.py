@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from effect_broker.adapters.answers import (
     id_at,
@@ -16,8 +13,9 @@ from effect_broker.adapters.answers import (
     uncommitted,
 )
 from effect_broker.adapters.http_evidence import evidence_of, retry_after, target_time
+from effect_broker.adapters.mcp_wire import WireAnswer, read_answer
 from effect_broker.adapters.output import schema_flags
-from effect_broker.adapters.wire.body import read_body
+from effect_broker.adapters.wire.body import UNPARSED
 from effect_broker.adapters.wire.exchange import Exchange, WireRequest
 from effect_broker.adapters.wire.gate import unsent
 from effect_broker.domain.contract import EffectContract, Meaning, SafetyClass
@@ -35,6 +33,10 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 
+ODD_ANSWER: Final = "odd_answer"
+"""It breaks off, cannot be read, says two things, or answers another request."""
+
+
 @dataclass(slots=True)
 class ToolCall:
     """One call of one tool: what left, what came back, and else a stable word for why.
@@ -48,6 +50,12 @@ class ToolCall:
     known: Exchange = field(default_factory=Exchange)
     result: CallToolResult | None = None
     failure: str = "no_handshake"
+
+    def answer(self) -> WireAnswer:
+        """Read what the server itself answered; to a call that never left, nothing."""
+        if self.request is None:
+            return WireAnswer()
+        return read_answer(self.request, self.known)
 
     def timed_out(self) -> None:
         """Name the end of its time as what ended it, where nothing else had."""
@@ -70,19 +78,21 @@ def outcome_of(contract: EffectContract, call: ToolCall, wall: float) -> Outcome
     """Say what an attempt proved.
 
     A result that is no error is a commit. An error result, a JSON-RPC error and a status
-    mean what the contract lists; what it does not list, and everything else once the call
-    has left, is ambiguous. Only a code that the tool itself gave speaks for the key: a
+    mean what the contract lists. What it does not list is ambiguous, and so is everything
+    else once the call has left, such as an answer that breaks off, says two things or
+    answers another request. Only a code that the tool itself gave speaks for the key: a
     plain error may come from what stands in front of the tool.
     """
     evidence = evidence_of(call.request, call.known)
     if not call.known.sent:
         return unsent(call.known.failure or call.failure, evidence)
-    if call.result is not None and not call.result.is_error:
-        return _committed(contract, call, evidence)
-    entry, reason = _listed(contract, call)
+    answer = call.answer()
+    if call.result is not None and not call.result.is_error and answer.is_result:
+        return _committed(contract, call, answer, evidence)
+    entry, reason = _listed(contract, call, answer)
     meaning = None if entry is None else _table(contract).entries[entry]
     if meaning is Meaning.COMMITTED:
-        return _committed(contract, call, evidence)
+        return _committed(contract, call, answer, evidence)
     coded = entry is not None and entry.startswith("error/")
     return uncommitted(
         meaning,
@@ -100,17 +110,23 @@ def probe_result_of(effect: EffectRecord, call: ToolCall) -> ProbeResult:
     """
     evidence = dict(evidence_of(None, call.known))
     terms, result = effect.contract.mcp, call.result
-    if result is None or result.is_error or result.structured_content is None:
-        if result is not None:
-            evidence["failure"] = "tool_error" if result.is_error else "not_structured"
+    answer = call.answer()
+    if result is None:
         evidence.setdefault("failure", call.failure)
-        return ProbeResult(ProbeStatus.UNKNOWN, evidence=evidence)
-    return lookup_result(
-        effect,
-        result.structured_content,
-        evidence,
-        id_in_found=None if terms is None else terms.external_id,
-    )
+    elif result.is_error:
+        evidence["failure"] = "tool_error"
+    elif result.structured_content is None:
+        evidence["failure"] = "not_structured"
+    elif not (answer.plain and answer.kept):
+        evidence["failure"] = ODD_ANSWER
+    else:
+        return lookup_result(
+            effect,
+            result.structured_content,
+            evidence,
+            id_in_found=None if terms is None else terms.external_id,
+        )
+    return ProbeResult(ProbeStatus.UNKNOWN, evidence=evidence)
 
 
 def output_of(result: CallToolResult) -> Any:
@@ -121,16 +137,27 @@ def output_of(result: CallToolResult) -> Any:
     return {"content": contents}
 
 
-def _committed(contract: EffectContract, call: ToolCall, evidence: Evidence) -> Committed:
+def _committed(
+    contract: EffectContract, call: ToolCall, answer: WireAnswer, evidence: Evidence
+) -> Committed:
     assert contract.mcp is not None
+    moment = target_time(call.known)
     if call.result is None:
-        return Committed(None, target_time=target_time(call.known), evidence=evidence)
+        return Committed(None, target_time=moment, evidence=evidence)
+    if not answer.kept:
+        return Committed(
+            None,
+            raw=bytes(call.known.body),
+            flags=(UNPARSED,),
+            target_time=moment,
+            evidence=evidence,
+        )
     output, pointer = output_of(call.result), contract.mcp.external_id
     return Committed(
         external_id=None if pointer is None else id_at(output, pointer),
         output=output,
         flags=schema_flags(contract, output),
-        target_time=target_time(call.known),
+        target_time=moment,
         evidence=evidence,
     )
 
@@ -140,7 +167,9 @@ def _table(contract: EffectContract) -> McpMeaningTable:
     return contract.mcp.meaning
 
 
-def _listed(contract: EffectContract, call: ToolCall) -> tuple[str | None, str]:
+def _listed(
+    contract: EffectContract, call: ToolCall, answer: WireAnswer
+) -> tuple[str | None, str]:
     """Find the entry for an answer, the most specific first, and a word for the reason.
 
     The word repeats a code only where the contract lists it.
@@ -149,43 +178,18 @@ def _listed(contract: EffectContract, call: ToolCall) -> tuple[str | None, str]:
     plain = call.known.failure or call.failure
     asked: list[str] = []
     if call.result is not None:
-        plain = "tool_error"
+        plain = "tool_error" if answer.plain else ODD_ANSWER
         code = None if table.code is None else id_at(output_of(call.result), table.code)
         asked = ["error"] if code is None else [f"error/{code}", "error"]
+        asked = asked if answer.plain else []
     elif status is not None:
-        asked = [str(status), f"{status // 100}xx"]
-        if status >= HTTPStatus.MULTIPLE_CHOICES:
-            plain = f"status_{status}"
-        if (number := _rpc_code(call)) is not None:
+        asked = [str(status), f"{status // 100}xx"] if call.known.complete else []
+        if answer.code is not None:
             plain = "rpc_error"
-            asked.insert(0, f"rpc/{number}")
+            asked.insert(0, f"rpc/{answer.code}")
+        elif answer.results or answer.errors:
+            plain, asked = ODD_ANSWER, []
+        elif status >= HTTPStatus.MULTIPLE_CHOICES:
+            plain = f"status_{status}"
     entry = next((key for key in asked if key in table.entries), None)
     return entry, plain if entry is None or "/" not in entry else entry
-
-
-def _rpc_code(call: ToolCall) -> int | None:
-    """Read the code of the JSON-RPC error that the server sent, as it stands on the wire.
-
-    The client makes errors of its own up, for a body that broke off or for a status:
-    their codes are not the server's word. An error without an id answers a request that
-    was refused before its id was read, and there was no other request.
-    """
-    assert call.request is not None
-    own = json.loads(call.request.body)["id"]
-    for message in _messages(call.known):
-        match message:
-            case {"error": {"code": int(code)}} if message.get("id") in (None, own):
-                return code
-    return None
-
-
-def _messages(known: Exchange) -> Iterator[Any]:
-    """Read what stands in an answer: one message, or the events that ended."""
-    if not (known.header(b"content-type") or "").lower().startswith("text/event-stream"):
-        yield read_body(known).value
-        return
-    text = bytes(known.body).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for event in text.split(b"\n\n")[:-1]:
-        lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
-        with suppress(ValueError, RecursionError):
-            yield json.loads(b"\n".join(lines))

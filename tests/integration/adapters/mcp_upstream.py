@@ -107,6 +107,14 @@ class Upstream:
         return {"charges": found}
 
 
+def in_place_of(message: Any, status: int) -> Any:
+    """Put a gateway's answer without a body in the place of the upstream's own."""
+    if message["type"] == "http.response.body":
+        return message | {"body": b""}
+    kept = [it for it in message["headers"] if it[0].lower() != b"content-length"]
+    return message | {"status": status, "headers": [*kept, (b"retry-after", b"7")]}
+
+
 @asynccontextmanager
 async def running(upstream: Upstream, *, stateless: bool) -> AsyncIterator[Upstream]:
     """Serve it as JSON without sessions, or as streams in sessions, as older ones do."""
@@ -137,9 +145,8 @@ async def running(upstream: Upstream, *, stateless: bool) -> AsyncIterator[Upstr
             charged = len(upstream.charged) > before
             if charged and upstream.drops:
                 raise ConnectionResetError("dropped behind the charge")
-            if charged and upstream.status and message["type"] == "http.response.start":
-                message |= {"status": upstream.status}
-                message["headers"] = [*message["headers"], (b"retry-after", b"7")]
+            if charged and upstream.status:
+                message = in_place_of(message, upstream.status)
             await send(message)
 
         await app(scope, receive, lossy)
