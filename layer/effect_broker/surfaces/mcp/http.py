@@ -14,7 +14,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Message, Receive, Scope, Send
 
-from effect_broker.domain.canonical import parse_strict
 from effect_broker.domain.errors import (
     EffectBrokerError,
     InvalidJson,
@@ -24,13 +23,13 @@ from effect_broker.domain.errors import (
 from effect_broker.ports import Credential
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.limiting import RateLimiter
+from effect_broker.surfaces.mcp.envelope import EnvelopeRefused, check_envelope
 from effect_broker.surfaces.mcp.server import BrokerTools
 from effect_broker.surfaces.problem import MEDIA_TYPE, problem_of
 from effect_broker.surfaces.requests import BODY_BYTES_MAX
 
 PATH: Final = "/mcp"
 CALLER: Final = "effect_broker.caller"
-_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ class McpApp:
             await _answer(send, problem.status, problem.document(), dict(problem.headers))
             return
         try:
-            parse_strict(body)
-        except InvalidJson as error:
-            await _answer_rpc(send, _PARSE_ERROR, f"{error.code}: {error.message}")
+            check_envelope(body)
+        except EnvelopeRefused as refused:
+            await _send(send, 400, "application/json", refused.document(), {})
             return
         manager = StreamableHTTPSessionManager(
             app=self.tools.server(),
@@ -129,12 +128,6 @@ async def _answer(
     headers: dict[str, str] | None = None,
 ) -> None:
     await _send(send, status, MEDIA_TYPE, {**document, "status": status}, headers or {})
-
-
-async def _answer_rpc(send: Send, code: int, message: str) -> None:
-    error = {"code": code, "message": message}
-    document = {"jsonrpc": "2.0", "id": None, "error": error}
-    await _send(send, 400, "application/json", document, {})
 
 
 async def _send(
