@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO, Final, cast
 
-import anyio
 import uvicorn
+from anyio import to_thread
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError
 
-from effect_broker.domain.canonical import parse_strict
-from effect_broker.domain.errors import InvalidJson
+from effect_broker.domain.errors import RequestTooLarge
 from effect_broker.ports import Credential
 from effect_broker.secrets import CachedSecrets
 from effect_broker.settings import Settings
 from effect_broker.surfaces.auth import Authenticator
 from effect_broker.surfaces.limiting import Rate, RateLimiter
+from effect_broker.surfaces.mcp.envelope import (
+    INVALID_REQUEST,
+    EnvelopeRefused,
+    check_envelope,
+    request_id_of,
+)
 from effect_broker.surfaces.mcp.http import McpApp, caller_of
 from effect_broker.surfaces.mcp.passing import Passing, passing
 from effect_broker.surfaces.mcp.server import PATIENCE, BrokerTools
+from effect_broker.surfaces.requests import BODY_BYTES_MAX
 from effect_broker.telemetry import NullMeter
 from effect_broker.telemetry.logs import configure_logging
 from effect_broker.wiring.core import PROCESS_CONNECTIONS, Core
 from effect_broker.wiring.sources import secret_source
+
+LINE_BYTES_MAX: Final = 16 * BODY_BYTES_MAX
+"""How much of a line is kept that is refused for its length: its id may stand last."""
 
 
 async def serve_stdio(
@@ -33,7 +44,7 @@ async def serve_stdio(
     """Serve one client on standard input and output until it closes them.
 
     The key is proved at every call, so that a revoked one opens nothing any more. Lines
-    that are not one strict JSON value are answered as parse errors.
+    that are not one strict message are answered as such, and reach nothing.
 
     Raises:
         Unauthenticated: the key opens nothing.
@@ -49,8 +60,9 @@ async def serve_stdio(
     try:
         await caller(None)
         server = BrokerTools(core.broker, caller, patience, passed).server()
-        lines: Any = _StrictLines(anyio.wrap_file(sys.stdin))
-        async with stdio_server(stdin=lines) as (reading, writing):
+        lines = StrictLines(sys.stdin.buffer)
+        async with stdio_server(stdin=cast(Any, lines)) as (reading, writing):
+            lines.answer = writing.send  # no reader has run: nothing was awaited since
             await server.run(reading, writing, server.create_initialization_options())
     finally:
         await core.connections.close()
@@ -103,17 +115,40 @@ def _passing(core: Core) -> Passing | None:
     return passing(core.settings.mcp_upstreams, secrets, core.clock)
 
 
-class _StrictLines:
-    """Lines of a client; what parsers could read differently nobody can read."""
+class StrictLines:
+    """Lines of a client; one that is no strict message is answered here.
 
-    def __init__(self, lines: Any) -> None:
-        self._lines = lines
+    The SDK drops what it cannot read, and its client would wait for ever. `answer` takes
+    the refusals; it is set before the first line is read.
+    """
+
+    answer: Callable[[SessionMessage], Awaitable[None]]
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._lines:
+        while line := await to_thread.run_sync(self._read):
+            if not line.strip():
+                continue
             try:
-                parse_strict(line.encode("utf-8", "surrogatepass"))
-            except InvalidJson:
-                yield "{\n"
+                _check_line(line)
+            except EnvelopeRefused as refused:
+                error = JSONRPCError.model_validate(refused.document())
+                await self.answer(SessionMessage(error))
             else:
-                yield line
+                yield line.decode()
+
+    def _read(self) -> bytes:
+        """Read a line; beyond `LINE_BYTES_MAX` its end is read and thrown away."""
+        line = rest = self._source.readline(LINE_BYTES_MAX)
+        while rest and not rest.endswith(b"\n"):
+            rest = self._source.readline(LINE_BYTES_MAX)
+        return line
+
+
+def _check_line(line: bytes) -> None:
+    if len(line.rstrip(b"\r\n")) > BODY_BYTES_MAX:
+        error = RequestTooLarge(f"A message may hold {BODY_BYTES_MAX} bytes.")
+        raise EnvelopeRefused(INVALID_REQUEST, error, request_id_of(line))
+    check_envelope(line)
