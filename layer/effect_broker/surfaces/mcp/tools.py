@@ -125,10 +125,14 @@ REQUEST_RECONCILIATION: Final = _reading(
 MANAGEMENT: Final[Mapping[str, tuple[Tool, tuple[str, ...]]]] = {
     GET_EFFECT.name: (GET_EFFECT, (READ, SUBMIT)),
     LIST_UNKNOWN.name: (LIST_UNKNOWN, (READ,)),
-    GET_RECEIPT.name: (GET_RECEIPT, (READ, SUBMIT)),
-    REQUEST_RECONCILIATION.name: (REQUEST_RECONCILIATION, (READ, SUBMIT)),
+    GET_RECEIPT.name: (GET_RECEIPT, (READ,)),
+    REQUEST_RECONCILIATION.name: (REQUEST_RECONCILIATION, (SUBMIT,)),
 }
-"""Each with the scopes of which a key must hold one; OPERATE includes READ."""
+"""Each with the scopes of which a key must hold one, as over HTTP; OPERATE includes READ.
+
+`get_effect` alone is open to SUBMIT too: every answer to a submission sends the agent
+there, and one that could not go would call again instead.
+"""
 
 SUBMITTING: Final = (SUBMIT,)
 PASSING: Final = (READ, SUBMIT)
