@@ -206,6 +206,29 @@ async def test_refusals_are_results_with_stable_codes_and_store_nothing(
     assert served.world.ledger._effects == {}  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("whole", [1, 1.0])
+async def test_integer_is_one_however_it_is_written(served: Served, whole: float) -> None:
+    for key in ("order:1", "order:2"):
+        served.world.acts[key] = ["lose_answer"]
+        effect_id = told(await served.call(TOOL, charge(key)))["effect_id"]
+    await served.world.dispatcher().run_once()
+    listed = told(await served.call("list_unknown_effects", {"limit": whole}))
+    assert (len(listed["effects"]), listed["more"]) == (1, True)
+    asked = {"effect_id": effect_id, "wait_seconds": whole - 1}
+    assert told(await served.call("get_effect", asked))["unknown"] is True
+
+
+@pytest.mark.parametrize("number", [1.5, -1, 101, 1e300, True, "1", None])
+async def test_number_that_is_no_integer_in_bounds_is_refused_as_an_argument(
+    served: Served, number: Any
+) -> None:
+    problem = refused(await served.call("list_unknown_effects", {"limit": number}))
+    assert problem["code"] == "invalid_arguments"
+    given = {"effect_id": "x", "wait_seconds": number}
+    problem = refused(await served.call("get_effect", given))
+    assert problem["code"] == "invalid_arguments"
+
+
 @guarantee("tenant-from-credential")
 async def test_another_tenants_effect_is_not_found_by_any_tool(served: Served) -> None:
     effect_id = told(await served.call(TOOL, charge()))["effect_id"]

@@ -152,7 +152,7 @@ class BrokerTools:
     ) -> BaseModel:
         tenant_id = caller.tenant_id
         if name == "list_unknown_effects":
-            return await self._unknown(tenant_id, arguments.get("limit", 20))
+            return await self._unknown(tenant_id, _whole(arguments, "limit", 20))
         effect_id = requests.effect_id(str(arguments["effect_id"]))
         if name == "get_receipt":
             receipt = await self.broker.replay_receipt(tenant_id, effect_id)
@@ -163,7 +163,8 @@ class BrokerTools:
                 self.broker, tenant_id, effect_id, actor=actor
             )
             return effect_result(answer)
-        return await self._effect(tenant_id, effect_id, arguments.get("wait_seconds", 0))
+        wait_seconds = _whole(arguments, "wait_seconds", 0)
+        return await self._effect(tenant_id, effect_id, wait_seconds)
 
     async def _effect(
         self, tenant_id: UUID, effect_id: UUID, wait_seconds: int
@@ -216,6 +217,11 @@ def _check_fields(tool: Tool, arguments: dict[str, Any]) -> None:
     places = sorted({"/".join(map(str, it.path)) or it.validator for it in errors})
     if places:
         raise InvalidArguments(f"{tool.name} does not take this: {', '.join(places)}.")
+
+
+def _whole(arguments: dict[str, Any], name: str, default: int) -> int:
+    """Return an integer of checked arguments; 1.0 is one too, as JSON Schema says."""
+    return int(arguments.get(name, default))
 
 
 def _refused(error: EffectBrokerError) -> CallToolResult:
