@@ -6,6 +6,7 @@ the payload before it is hashed.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -44,10 +45,12 @@ async def _read(request: Request) -> bytes:
     if declared.isascii() and declared.isdigit() and int(declared) > BODY_BYTES_MAX:
         raise _too_large()
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise _too_large()
+    # Closed here: left half-read, its end would be a task that outlives the answer.
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise _too_large()
     return bytes(body)
 
 

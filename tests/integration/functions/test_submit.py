@@ -23,6 +23,11 @@ def refusal(lambdas: Lambdas, event: Any, **options: Any) -> tuple[str, dict[str
     return type(refused.value).__name__, json.loads(str(refused.value))
 
 
+def defects(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the lines that were logged as errors."""
+    return [it for it in capsys.readouterr().err.splitlines() if '"ERROR"' in it]
+
+
 ACME = {"arn": f"{ARN}:tenant-acme"}
 
 
@@ -75,6 +80,14 @@ def test_base64_bodies_are_read(lambdas: Lambdas) -> None:
     encoded = base64.b64encode(json.dumps(charge()).encode()).decode()
     answer = lambdas.invoke("submit", {**event, "body": encoded, "isBase64Encoded": True})
     assert answer["statusCode"] == 202
+
+
+def test_body_that_is_too_long_leaves_nothing_running_behind_its_answer(
+    lambdas: Lambdas, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer, document = lambdas.http("POST", "/v1/effects", "x" * 300_000)
+    assert (answer["statusCode"], document["code"]) == (413, "request_too_large")
+    assert defects(capsys) == []
 
 
 def test_query_and_headers_reach_the_application(lambdas: Lambdas) -> None:
