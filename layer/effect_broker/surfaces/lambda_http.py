@@ -10,14 +10,18 @@ from typing import Any, Final
 from mangum import Mangum
 from mangum.types import ASGI
 
-from effect_broker.domain.errors import EffectBrokerError
+from effect_broker.domain.errors import EffectBrokerError, InvalidRequest
 from effect_broker.surfaces.problem import (
     MEDIA_TYPE,
+    Problem,
     internal_problem,
     problem_of,
 )
 
 _log: Final = logging.getLogger(__name__)
+
+_UNREADABLE: Final = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""How the adapter ends on an event with a part missing, or of another type."""
 
 _ROOTS: Final = ("/v1/", "/healthz", "/readyz", "/openapi.json")
 
@@ -35,10 +39,30 @@ class LambdaHttp:
             app, lifespan="off", text_mime_types=["text/", "application/json", MEDIA_TYPE]
         )
 
-    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Return the gateway's answer to one event."""
-        adapted = {**event, **_body_as_bytes(event), **_path_without_stage(event)}
+    def __call__(self, event: object, context: Any) -> dict[str, Any]:
+        """Return the gateway's answer to one event; what no gateway sends is a 400."""
+        try:
+            adapted = self._adapted(event, context)
+        except InvalidRequest as error:
+            _log.warning("event is no request of a gateway")
+            return _answered(problem_of(error))
         return self._mangum(adapted, context)
+
+    def _adapted(self, event: object, context: Any) -> dict[str, Any]:
+        """Have the adapter read the whole of an event before any of it is served."""
+        if not isinstance(event, Mapping) or not is_http(event):
+            raise _no_request()
+        if not isinstance(event.get("body"), str | None):
+            raise _no_request()
+        adapted = {**event, **_body_as_bytes(event), **_path_without_stage(event)}
+        try:
+            handler = self._mangum.infer(adapted, context)
+            scope, _ = handler.scope, handler.body
+        except _UNREADABLE:
+            raise _no_request() from None
+        if not isinstance(scope["method"], str) or not isinstance(scope["path"], str):
+            raise _no_request()
+        return adapted
 
 
 def answer_failure(error: Exception) -> dict[str, Any]:
@@ -51,6 +75,10 @@ def answer_failure(error: Exception) -> dict[str, Any]:
         exc_info=error,
         extra={"occurrence": problem.members.get("instance")},
     )
+    return _answered(problem)
+
+
+def _answered(problem: Problem) -> dict[str, Any]:
     headers = {"content-type": MEDIA_TYPE, **problem.headers}
     return {
         "statusCode": problem.status,
@@ -59,6 +87,10 @@ def answer_failure(error: Exception) -> dict[str, Any]:
         "body": problem.body().decode("ascii"),
         "isBase64Encoded": False,
     }
+
+
+def _no_request() -> InvalidRequest:
+    return InvalidRequest("The event is not the request of any gateway.")
 
 
 def _path_without_stage(event: Mapping[str, Any]) -> dict[str, Any]:

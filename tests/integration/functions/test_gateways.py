@@ -171,3 +171,52 @@ def test_function_without_its_settings_still_answers_its_front_door(
     assert told_headers(answer)["content-type"] == "application/problem+json"
     if shape is load_balancer_multi:
         assert answer["multiValueHeaders"]["content-type"]
+
+
+def whole(**changes: Any) -> Event:
+    event = http_event("POST", "/v1/effects", "{}")
+    return {**event, **changes}
+
+
+@pytest.mark.parametrize("function", ["submit", "mcp"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"requestContext": {}},
+        {"requestContext": {"http": None}},
+        {"requestContext": {}, "Records": [{}]},
+        {"requestContext": {}, "version": "2.0"},
+        {"requestContext": {"elb": {}}},
+        {"requestContext": {}, "resource": "/", "httpMethod": "GET"},
+        whole(body=5),
+        whole(body={"a": 1}),
+        whole(body={}),
+        whole(body=["a"]),
+        whole(body="a", isBase64Encoded=True),
+        whole(headers=None),
+        whole(headers={"authorization": None}),
+        whole(headers={"authorization": 5}),
+        whole(headers={"host": "a:b"}),
+        whole(rawQueryString=None),
+        whole(rawQueryString="\ud800"),
+        whole(cookies=[5]),
+        whole(requestContext={"http": {"method": 5, "path": "/", "sourceIp": ""}}),
+        whole(requestContext={"http": {"method": [], "path": "/", "sourceIp": ""}}),
+        whole(requestContext={"http": {"method": "GET", "path": 5, "sourceIp": ""}}),
+    ],
+)
+def test_event_that_no_gateway_sends_is_a_bad_request_and_no_defect(
+    lambdas: Lambdas, function: str, event: Event, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = lambdas.invoke(function, event)
+    assert answer["statusCode"] == 400
+    assert json.loads(answer["body"])["code"] == "invalid_request"
+    assert '"ERROR"' not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("event", [None, 5, "x", [], {}, {"operation": "submit"}])
+def test_mcp_answers_what_is_no_request_at_all_as_a_bad_one(
+    lambdas: Lambdas, event: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lambdas.invoke("mcp", event)["statusCode"] == 400
+    assert '"ERROR"' not in capsys.readouterr().err
