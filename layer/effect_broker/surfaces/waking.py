@@ -34,6 +34,9 @@ class Wake:
 def wake_of(event: object) -> Wake:
     """Read an SQS batch or a sweep.
 
+    An unreadable record without an id cannot be handed back: it is logged and skipped,
+    and the sweep finds whatever it meant.
+
     Raises:
         InvalidRequest: it is neither.
     """
@@ -45,14 +48,16 @@ def wake_of(event: object) -> Wake:
     raise InvalidRequest('The event is neither an SQS batch nor {"operation": "sweep"}.')
 
 
-def _nudged(records: Sequence[Mapping[str, Any]]) -> Wake:
+def _nudged(records: Sequence[object]) -> Wake:
     effect_ids: dict[UUID, None] = {}
     unreadable = []
     for record in records:
+        told = record if isinstance(record, Mapping) else {}
         try:
-            effect_ids[nudged_effect(record["body"])] = None
-        except (KeyError, TypeError, ValueError):
-            unreadable.append(str(record["messageId"]))
+            effect_ids[nudged_effect(told["body"])] = None
+        except (KeyError, TypeError, ValueError, RecursionError):
+            unreadable.append(told.get("messageId"))
     if unreadable:
         _log.warning("nudges cannot be read", extra={"count": len(unreadable)})
-    return Wake(effect_ids=tuple(effect_ids), unreadable=unreadable)
+    named = [it for it in unreadable if isinstance(it, str) and it]
+    return Wake(effect_ids=tuple(effect_ids), unreadable=named)

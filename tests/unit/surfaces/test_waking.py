@@ -47,6 +47,43 @@ def test_only_unreadable_nudges_are_handed_back(body: str) -> None:
     assert wake.batch_answer() == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"body": "x"},
+        {"messageId": None, "body": "x"},
+        {"messageId": "", "body": "x"},
+        {"messageId": 5, "body": "x"},
+        {},
+        5,
+        None,
+        [],
+    ],
+)
+def test_unreadable_record_without_an_id_is_skipped_and_costs_no_other(
+    record: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = batch(nudge_body(FIRST), "{")
+    event["Records"].append(record)
+    wake = wake_of(event)
+    assert wake.effect_ids == (FIRST,)
+    assert wake.batch_answer() == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+    (line,) = caplog.records
+    assert line.__dict__["count"] == 2
+
+
+@pytest.mark.parametrize("record", [{"messageId": "m"}, {"messageId": "m", "body": None}])
+def test_record_without_a_body_is_handed_back(record: object) -> None:
+    wake = wake_of({"Records": [record]})
+    assert wake.effect_ids == ()
+    assert wake.batch_answer() == {"batchItemFailures": [{"itemIdentifier": "m"}]}
+
+
+def test_nudge_that_nests_without_end_is_unreadable() -> None:
+    wake = wake_of(batch("[" * 100_000))
+    assert wake.batch_answer() == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+
+
 @pytest.mark.parametrize("event", [{"operation": "sweep"}, {"sweep": True}])
 def test_sweep_looks_at_all_that_is_due(event: dict[str, Any]) -> None:
     assert wake_of(event).effect_ids is None
