@@ -38,6 +38,18 @@ NEVER: Final = tuple(
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+"""RFC 8215: translated inside one network, so that no public host answers there."""
+
+_EMBEDDING: Final = (
+    IPv6Network("::/96"),  # IPv4-compatible, deprecated by RFC 4291
+    IPv6Network("::ffff:0:0:0/96"),  # IPv4-translated, RFC 2765
+    _LOCAL_NAT64,
+)
+"""Forms whose last 32 bits may be the IPv4 address that is reached."""
+
+_LOOPBACK: Final = IPv6Address("::1")
+
 
 def permitted(texts: Iterable[str], *, allow_private: bool) -> tuple[str, ...]:
     """Return the resolved addresses if a request may go to every one of them, else none.
@@ -62,7 +74,9 @@ def _permits(text: str, allow_private: bool) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, IPv6Address) and address.is_site_local:
+    if isinstance(address, IPv6Address) and (
+        address.is_site_local or address in _LOCAL_NAT64
+    ):
         return False
     return address.is_global
 
@@ -75,6 +89,8 @@ def _reached(address: Address) -> tuple[Address, ...]:
         return (address.ipv4_mapped,)
     if address in _NAT64:
         return (IPv4Address(int(address) & 0xFFFF_FFFF),)
+    if address != _LOOPBACK and any(address in network for network in _EMBEDDING):
+        return (address, IPv4Address(int(address) & 0xFFFF_FFFF))
     if address.sixtofour is not None:
         return (address, address.sixtofour)
     if address.teredo is not None:
