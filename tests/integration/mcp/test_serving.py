@@ -12,10 +12,12 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
+from mcp import MCPError
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
+from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.domain.status import EffectStatus
 from effect_broker.surfaces.admin import Administration
 from effect_broker.surfaces.auth import Authenticator
@@ -345,8 +347,6 @@ async def test_streams_are_not_held_open(
 async def test_ledger_away_is_said_and_safe_to_repeat(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from effect_broker.domain.errors import LedgerUnavailable
-
     async def away(*_: Any, **__: Any) -> Any:
         raise LedgerUnavailable("The ledger is away.")
 
@@ -375,6 +375,33 @@ async def test_defect_is_told_without_its_text(
     problem = refused(result)
     assert problem["code"] == "internal_error"
     assert "canary" not in json.dumps(problem)
+
+
+@guarantee("nothing-in-the-clear")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (ZeroDivisionError("canary-4111"), "internal_error"),
+        (LedgerUnavailable("canary-4111"), "ledger_unavailable"),
+    ],
+)
+async def test_listing_that_fails_says_so_by_its_code_and_without_its_text(
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    failure: Exception,
+    code: str,
+) -> None:
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise failure
+
+    key = await served.key("submit")
+    async with served.client(key, mode) as client:
+        monkeypatch.setattr(type(served.world.broker), "tools", broken)
+        with pytest.raises(MCPError, match=f"^{code}: ") as told_so:
+            await client.list_tools()
+    assert "canary" not in str(told_so.value)
 
 
 async def test_many_clients_at_once_make_one_effect(served: Served) -> None:

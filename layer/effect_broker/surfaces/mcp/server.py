@@ -16,8 +16,10 @@ from importlib.metadata import version
 from typing import Any, Final
 from uuid import UUID
 
+from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.types import (
+    INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
     ListToolsResult,
@@ -49,7 +51,7 @@ from effect_broker.surfaces.mcp.tools import (
     allows,
     proxied,
 )
-from effect_broker.surfaces.problem import internal_problem, problem_of
+from effect_broker.surfaces.problem import Problem, internal_problem, problem_of
 from effect_broker.surfaces.telling import effect_answer
 
 PATIENCE: Final = timedelta(seconds=3)
@@ -94,7 +96,17 @@ class BrokerTools:
     async def _list(
         self, context: Any, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        """List what this key may call; what no contract classifies is not there."""
+        """List what this key may call; a refusal is an error with its stable code."""
+        try:
+            return await self._listed(context)
+        except EffectBrokerError as error:
+            problem = problem_of(error)
+        except Exception as error:  # noqa: BLE001 the outermost line of a listing
+            problem = _logged(error)
+        raise MCPError(INTERNAL_ERROR, f"{problem.code}: {problem.detail}")
+
+    async def _listed(self, context: Any) -> ListToolsResult:
+        """Return the tools; what no contract classifies is not among them."""
         caller = await self.caller_of(context)
         tools = [
             tool for tool, scopes in MANAGEMENT.values() if allows(caller.scopes, scopes)
@@ -237,10 +249,14 @@ def _refused(error: EffectBrokerError) -> CallToolResult:
 
 def _defect(error: Exception) -> CallToolResult:
     """Tell a defect without its text; `instance` finds it in the log."""
+    text = json.dumps(_logged(error).document())
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _logged(error: Exception) -> Problem:
     problem = internal_problem()
     occurrence = problem.members.get("instance")
     _log.error(
-        "a tool's call met a defect", exc_info=error, extra={"occurrence": occurrence}
+        "a request of MCP met a defect", exc_info=error, extra={"occurrence": occurrence}
     )
-    text = json.dumps(problem.document())
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    return problem
