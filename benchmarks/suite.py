@@ -6,7 +6,15 @@ from typing import Final
 
 from benchmarks.arithmetic import Target
 from benchmarks.bench import Case
-from benchmarks.rows import brokering, claiming, counting, recovering, reserving, stepping
+from benchmarks.rows import (
+    brokering,
+    claiming,
+    counting,
+    reading,
+    recovering,
+    reserving,
+    stepping,
+)
 
 CASES: Final[tuple[Case, ...]] = (
     Case(
@@ -72,6 +80,10 @@ CASES: Final[tuple[Case, ...]] = (
     Case(
         Target("python_cpu", "Python CPU of an effect in batches of 100", 100, "µs"),
         brokering.python_cpu,
+    ),
+    Case(
+        Target("canonical", "canonical form of arguments of 1 KB", 10, "µs"),
+        reading.canonical_form,
     ),
     Case(Target("replay", "a replay against bare", 0.5), reserving.repeated(drift=False)),
     Case(

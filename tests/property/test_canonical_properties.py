@@ -21,8 +21,11 @@ NODE = Path(sys.executable).parent / "node"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     ["\U0001f600", "\ufb33", "\ue000", "\uffff", "\U00010000", "\x7f", "\u2028", "\x1f"]
 )
-numbers = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(
-    allow_nan=False, allow_infinity=False
+numbers = (
+    st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(1e-7, 1e-3)
+    | st.floats(1e15, 1e22)
 )
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | numbers | texts,

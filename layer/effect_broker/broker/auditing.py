@@ -16,11 +16,16 @@ from effect_broker.ports import AuditedEffect, AuditReads, Lister, TargetObject
 
 
 class Discrepancy(StrEnum):
-    """Where the target's books and the ledger differ."""
+    """Where the target's books and the ledger differ.
+
+    A pending effect is one of which every attempt is said not to have committed: with an
+    object it is about to be sent once more for nothing but a wrong answer.
+    """
 
     EFFECT_WITHOUT_OBJECT = "effect_without_object"
     FAILED_EFFECT_WITH_OBJECT = "failed_effect_with_object"
     UNKNOWN_EFFECT_WITH_OBJECT = "unknown_effect_with_object"
+    PENDING_EFFECT_WITH_OBJECT = "pending_effect_with_object"
     OBJECT_WITHOUT_EFFECT = "object_without_effect"
     OBJECTS_FOR_ONE_KEY = "objects_for_one_key"
 
@@ -180,7 +185,11 @@ def _discrepancy(
         return None
     if effect.status is EffectStatus.FAILED_FINAL:
         return Discrepancy.FAILED_EFFECT_WITH_OBJECT
-    return Discrepancy.UNKNOWN_EFFECT_WITH_OBJECT if effect.unknown else None
+    if effect.unknown:
+        return Discrepancy.UNKNOWN_EFFECT_WITH_OBJECT
+    if effect.status is EffectStatus.DISPATCHING:
+        return None  # its answer may be on its way
+    return Discrepancy.PENDING_EFFECT_WITH_OBJECT
 
 
 def _lies_inside(

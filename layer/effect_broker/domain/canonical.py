@@ -26,6 +26,9 @@ DEPTH_MAX: Final = 64
 INTEGER_MAX: Final = 2**53 - 1
 """The largest integer that every JSON implementation reads as itself."""
 
+_PLAIN_MIN: Final = 1e-4
+"""Smaller doubles are written with an exponent, by some from here on."""
+
 _PLACE_LENGTH_MAX: Final = 200
 """Enough to find a place; a name as long as a body must not fill an answer."""
 
@@ -150,12 +153,18 @@ def _reads_back(value: Any, raw: bytes) -> bool:
         return False
 
 
-def _number(value: float) -> int | orjson.Fragment:
-    """Write a double as ECMAScript's Number::toString does."""
+def _number(value: float) -> int | float | orjson.Fragment:
+    """Write a double as ECMAScript's Number::toString does.
+
+    Between the bounds both write the shortest digits without an exponent.
+    """
+    if value.is_integer():
+        if abs(value) <= INTEGER_MAX:
+            return int(value)
+    elif _PLAIN_MIN <= abs(value) <= INTEGER_MAX:
+        return value
     if not isfinite(value):
         raise _NotJson
-    if value.is_integer() and abs(value) <= INTEGER_MAX:
-        return int(value)
     return orjson.Fragment(_ecmascript(value))
 
 
