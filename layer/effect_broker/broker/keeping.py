@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
+from effect_broker.domain.canonical import OUTPUT_DEPTH_MAX, is_deeper
 from effect_broker.domain.outcome import (
     Ambiguous,
     Committed,
@@ -133,7 +134,9 @@ def _evidence(found: object) -> Evidence:
 
 
 def _written(value: Any) -> str | None:
+    """Write a value that any reader can take; one that none can is None."""
     try:
-        return json.dumps(value)
+        text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         return None
+    return None if is_deeper(value, OUTPUT_DEPTH_MAX) else text

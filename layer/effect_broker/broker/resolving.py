@@ -8,7 +8,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 from uuid import UUID
 
 from effect_broker.broker.catalog import Catalog
@@ -16,7 +17,13 @@ from effect_broker.broker.measuring import Measuring
 from effect_broker.broker.nudging import nudge
 from effect_broker.broker.payload import evidence_digest, seal_result
 from effect_broker.broker.settling import with_new_key
-from effect_broker.domain.errors import DecisionRefused, EffectNotFound, VersionConflict
+from effect_broker.domain.canonical import canonical
+from effect_broker.domain.errors import (
+    DecisionRefused,
+    EffectNotFound,
+    RequestTooLarge,
+    VersionConflict,
+)
 from effect_broker.domain.receipt import ReceiptDraft, ReceiptKind, ReceiptSource
 from effect_broker.domain.resolution import Decision, request_reconciliation, resolve
 from effect_broker.domain.status import TERMINAL
@@ -36,6 +43,9 @@ from effect_broker.ports import (
 
 FINDING = "resolution"
 """Column that a sealed finding is bound to."""
+
+FINDING_BYTES_MAX: Final = 262_000
+"""With what sealing adds, what the column takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,8 @@ class Resolver:
         resolution = self._resolution(tenant_id, effect_id, finding)
         earlier = await self._ledger.resolution(tenant_id, effect_id, finding.decision_id)
         if earlier is not None:
-            return _repeated(effect_id, finding, earlier)
+            self._check_repeat(tenant_id, effect_id, finding, earlier[0])
+            return StepResult(effect_id, StepStatus.APPLIED, earlier[1])
         if snapshot.version != finding.expected_version or snapshot.work is None:
             raise _moved(snapshot)
         decided = await self._decide(snapshot, snapshot.work, finding)
@@ -205,9 +216,8 @@ class Resolver:
     def _resolution(
         self, tenant_id: UUID, effect_id: UUID, finding: Finding
     ) -> Resolution:
-        body = {"reason": finding.reason, "evidence": dict(finding.evidence)}
         sealed = self._cipher.seal(
-            json.dumps(body, sort_keys=True).encode(),
+            _text_of(finding),
             tenant_id=tenant_id,
             effect_id=effect_id,
             column=FINDING,
@@ -221,6 +231,28 @@ class Resolver:
             data_key_id=sealed.key_id,
         )
 
+    def _check_repeat(
+        self, tenant_id: UUID, effect_id: UUID, finding: Finding, recorded: Resolution
+    ) -> None:
+        """Accept a decision that was recorded under this id before, and no other.
+
+        Raises:
+            DecisionRefused: it is another decision, or the same one on other grounds.
+        """
+        kept = self._cipher.open(
+            recorded.sealed,
+            key_id=recorded.data_key_id,
+            tenant_id=tenant_id,
+            effect_id=effect_id,
+            column=FINDING,
+        )
+        if (recorded.decision, recorded.observed_at, kept) != (
+            finding.decision,
+            finding.observed_at,
+            _text_of(finding),
+        ):
+            raise DecisionRefused("This decision_id stands for another decision.")
+
     async def _snapshot(self, tenant_id: UUID, effect_id: UUID) -> Snapshot:
         snapshot = await self._ledger.get(tenant_id, effect_id)
         if snapshot is None:
@@ -228,16 +260,23 @@ class Resolver:
         return snapshot
 
 
-def _repeated(
-    effect_id: UUID, finding: Finding, earlier: tuple[Resolution, int]
-) -> StepResult:
-    """Answer a repeated decision with what it did; another decision under its id is
-    refused.
+def _text_of(finding: Finding) -> bytes:
+    """Write what is kept of a finding: enough to tell a repeat from another one.
+
+    Raises:
+        RequestTooLarge: it is longer than the ledger keeps.
     """
-    recorded, version = earlier
-    if recorded.decision != finding.decision:
-        raise DecisionRefused("This decision_id stands for another decision.")
-    return StepResult(effect_id, StepStatus.APPLIED, version)
+    text = canonical(
+        {
+            "reason": finding.reason,
+            "evidence": dict(finding.evidence),
+            "external_id": finding.external_id,
+            "output_digest": sha256(canonical(finding.output)).hexdigest(),
+        }
+    )
+    if len(text) > FINDING_BYTES_MAX:
+        raise RequestTooLarge(f"Reason and evidence may hold {FINDING_BYTES_MAX} bytes.")
+    return text
 
 
 def _moved(snapshot: Snapshot) -> VersionConflict:

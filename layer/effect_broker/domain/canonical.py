@@ -23,6 +23,9 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 DEPTH_MAX: Final = 64
 """Deeper nesting than any tool's arguments, and far below any recursion limit."""
 
+OUTPUT_DEPTH_MAX: Final = 200
+"""Of what a target may answer: readers of receipts stop at some 250."""
+
 INTEGER_MAX: Final = 2**53 - 1
 """The largest integer that every JSON implementation reads as itself."""
 
@@ -185,6 +188,21 @@ def _ecmascript(value: float) -> str:
         return f"{sign}0.{'0' * -point}{digits}"
     rest = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{rest}e{point - 1:+d}"
+
+
+def is_deeper(value: Any, limit: int) -> bool:
+    """Say whether arrays and objects lie in each other more than `limit` times."""
+    level = [value] if isinstance(value, dict | list | tuple) else []
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list | tuple)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _check(value: Any) -> None:

@@ -48,7 +48,7 @@ def resolve(
 ) -> Transition:
     """Turn an operator's finding into a transition.
 
-    A finding of absence counts only if the target was looked at after every request had
+    Nobody has looked in the future. A finding of absence counts only if the target was looked at after every request had
     settled (design rule 6), and never against proof of commit that stands in the ledger.
     An unsafe effect goes again only where its contract says so; an expired key only under
     a new generation.
@@ -58,9 +58,11 @@ def resolve(
     """
     if work.status not in RESOLVABLE:
         raise DecisionRefused(f"An effect that is {work.status} cannot be resolved.")
+    if observed_at is not None and observed_at > now + clock_margin:
+        raise DecisionRefused("observed_at lies in the future of the ledger's clock.")
     if decision is Decision.COMMITTED:
         return transition(work, _E.RESOLVED_COMMITTED, _S.SUCCEEDED, reason="operator")
-    _check_absence(work, observed_at, now, clock_margin)
+    _check_absence(work, observed_at, clock_margin)
     if decision is Decision.FAILED:
         return transition(
             work,
@@ -78,7 +80,6 @@ def resolve(
 def _check_absence(
     work: WorkState,
     observed_at: datetime | None,
-    now: datetime,
     clock_margin: timedelta,
 ) -> None:
     if work.proof_committed:
@@ -91,8 +92,6 @@ def _check_absence(
         raise DecisionRefused(
             "observed_at is required: the moment at which the target was looked at."
         )
-    if observed_at > now + clock_margin:
-        raise DecisionRefused("observed_at lies in the future of the ledger's clock.")
     if work.settlement_at is not None and not settled(
         work, observed_at, clock_margin=clock_margin
     ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -38,6 +38,9 @@ TOKEN_MAX: Final = 2048
 _COMPLAINTS_MAX: Final = 8
 _NAME_SHOWN_MAX: Final = 64
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_RFC_3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
 _UNPRINTABLE_PROSE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 SUBMISSION: Final = ("operation_key", "tool", "arguments", "requested_by", "trace_id")
@@ -315,13 +318,13 @@ def _uuid(value: object) -> UUID | None:
 
 
 def _instant(value: object) -> datetime | None:
-    if not isinstance(value, str):
+    """Read RFC 3339 as UTC; an offset must not lead out of the calendar."""
+    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
         return None
     try:
-        instant = datetime.fromisoformat(value)
-    except ValueError:
+        return datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return instant if instant.tzinfo is not None else None
 
 
 def _shown(name: object) -> str:

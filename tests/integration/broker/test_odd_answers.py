@@ -28,6 +28,14 @@ from tests.integration.broker.world import World, contract
 _S = EffectStatus
 ODD = "order:odd:charge:v1"
 
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
 COMMITS = {
     "id with a NUL": Committed("ch\x001"),
     "id with half a character": Committed("ch\ud800"),
@@ -35,6 +43,7 @@ COMMITS = {
     "id no text": Committed(17),  # type: ignore[arg-type]
     "output with half a character": Committed("ch_1", output={"name": "\ud800"}),
     "output no JSON": Committed("ch_1", output={"made": datetime(2026, 1, 1)}),  # noqa: DTZ001
+    "output deeper than readers bear": Committed("ch_1", output=nested(201)),
     "flags no text": Committed("ch_1", flags=("a\x00b", "c" * 5000)),
     "evidence no JSON": Committed("ch_1", evidence={"at": object()}),
     "evidence with a NUL": Committed("ch_1", evidence={"at": "\x00"}),

@@ -62,6 +62,65 @@ async def test_same_decision_again_answers_what_it_did(api: Api) -> None:
     assert_problem(other, 409, "decision_refused")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reason": "Somebody else saw it."},
+        {"evidence": {"console": "two charges"}},
+        {"external_id": "ch_8"},
+        {"output": {"id": "ch_8"}},
+        {"observed_at": "2026-01-01T00:00:00Z"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+async def test_decision_id_on_other_grounds_is_another_decision(
+    api: Api, changes: dict[str, Any]
+) -> None:
+    effect = await unknown(api)
+    assert (await resolve(api, effect, external_id="ch_9")).status_code == 200
+    other = await resolve(api, effect, **{"external_id": "ch_9", **changes})
+    assert_problem(other, 409, "decision_refused")
+
+
+@pytest.mark.parametrize("decision", ["committed", "not_committed", "failed"])
+async def test_nobody_has_looked_in_the_future(api: Api, decision: str) -> None:
+    effect = await unknown(api)
+    answer = await resolve(
+        api, effect, decision=decision, observed_at="9999-12-31T23:59:59Z"
+    )
+    assert_problem(answer, 409, "decision_refused")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-W01-1T00:00:00Z",
+        "2026-01-01T00:00:00,5Z",
+        "2026-01-01T00:00:00+01:00:30",
+        "2026-01-01T00:00:00",
+        "2026-01-01",
+        "٢026-01-01T00:00:00Z",
+    ],
+)
+async def test_instant_that_is_not_rfc_3339_is_refused_by_its_name(
+    api: Api, text: str
+) -> None:
+    effect = await unknown(api)
+    document = assert_problem(
+        await resolve(api, effect, observed_at=text), 400, "invalid_request"
+    )
+    assert "observed_at" in document["detail"]
+
+
+async def test_finding_from_the_first_day_is_recorded_and_repeated(api: Api) -> None:
+    effect = await unknown(api)
+    for _ in range(2):
+        answer = await resolve(api, effect, observed_at="0001-01-01T00:00:00.5+00:00")
+        assert answer.status_code == 200
+
+
 async def test_finding_about_an_old_version_is_refused(api: Api) -> None:
     effect = await unknown(api)
     answer = await resolve(api, effect, expected_version=1)

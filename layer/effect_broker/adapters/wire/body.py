@@ -9,13 +9,11 @@ from math import isfinite
 from typing import Any, Final
 
 from effect_broker.adapters.wire.exchange import BODY_BYTES_MAX, Exchange
+from effect_broker.domain.canonical import OUTPUT_DEPTH_MAX, is_deeper
 
 UNPARSED: Final = "output_unparsed"
 TRUNCATED: Final = "output_truncated"
 SCHEMA_MISMATCH: Final = "output_schema_mismatch"
-
-DEPTH_MAX: Final = 200
-"""Of arrays and objects in each other; readers stop at some 250."""
 
 _ZLIB_OR_GZIP: Final = 47
 """zlib's window bits for "look at the header"."""
@@ -109,7 +107,7 @@ def strict_json(text: bytes) -> tuple[Any, bool]:
         )
     except RecursionError:
         raise ValueError("too deep") from None
-    return value, not odd and not _too_deep(value) and _is_text(value)
+    return value, not odd and not is_deeper(value, OUTPUT_DEPTH_MAX) and _is_text(value)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -117,20 +115,6 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a name stands twice")
     return made
-
-
-def _too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEPTH_MAX):
-        level = [
-            child
-            for parent in level
-            if isinstance(parent, dict | list)
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _is_text(value: Any) -> bool:
