@@ -499,6 +499,14 @@ def test_caller_cannot_take_the_place_of_the_key() -> None:
         keyed.check_arguments({"amount": 1, "currency": "EUR", "meta": {"key": "x"}})
 
 
+@pytest.mark.parametrize("meta", [[], ["a"], "text", None, 7])
+def test_arguments_that_leave_the_key_no_place_are_refused(meta: Any) -> None:
+    keyed = contract(http__key_header="", http__key_body="/meta/key")
+    with pytest.raises(InvalidArguments) as refused:
+        keyed.check_arguments({"amount": 1, "currency": "EUR", "meta": meta})
+    assert refused.value.pointers == ("/meta/key",)
+
+
 def test_schema_is_never_fetched_from_elsewhere() -> None:
     local = contract(
         arguments={

@@ -35,11 +35,11 @@ from effect_broker.domain.contract_http import (
     UrlText,
 )
 from effect_broker.domain.contract_mcp import McpTerms, McpUpstream
-from effect_broker.domain.contract_rules import broken_rules, recovery_horizon
+from effect_broker.domain.contract_rules import broken_rules, has_room, recovery_horizon
 from effect_broker.domain.contract_schema import argument_errors, check_schema
 from effect_broker.domain.durations import Duration, PositiveDuration
 from effect_broker.domain.errors import InvalidArguments
-from effect_broker.domain.pointer import MISSING, JsonPointer, at_pointer
+from effect_broker.domain.pointer import JsonPointer, pointer_tokens
 from effect_broker.domain.url_template import fill_url
 
 __all__ = [
@@ -277,7 +277,7 @@ class EffectContract(Terms):
                 "The arguments do not fit the tool's schema.", pointers=pointers
             )
         key_place = self._key_place
-        if key_place is not None and at_pointer(arguments, key_place) is not MISSING:
+        if key_place is not None and not has_room(arguments, pointer_tokens(key_place)):
             raise InvalidArguments(
                 "The place of the downstream key is taken.", pointers=(key_place,)
             )

@@ -187,7 +187,7 @@ def _mcp_lookup(mcp: McpTerms, probe: ProbeTerms | None) -> Iterator[str]:
     if lookup is not None:
         if lookup.tool == mcp.tool:
             yield "mcp.lookup.tool must be another tool than mcp.tool: it changes nothing"
-        if not _has_room(lookup.arguments, pointer_tokens(lookup.key_argument)):
+        if not has_room(lookup.arguments, pointer_tokens(lookup.key_argument)):
             yield (
                 "mcp.lookup.key_argument must name a free place inside"
                 " mcp.lookup.arguments"
@@ -201,7 +201,8 @@ def _mcp_lookup(mcp: McpTerms, probe: ProbeTerms | None) -> Iterator[str]:
             )
 
 
-def _has_room(document: Any, steps: tuple[str, ...]) -> bool:
+def has_room(document: Any, steps: tuple[str, ...]) -> bool:
+    """Say whether something can be put there without taking or bending what is there."""
     for step in steps:
         if not isinstance(document, Mapping):
             return False

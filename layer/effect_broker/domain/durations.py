@@ -15,7 +15,7 @@ _MILLISECONDS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)")
+_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 DURATION_MAX: Final = timedelta(days=36_500)

@@ -48,10 +48,10 @@ def resolve(
 ) -> Transition:
     """Turn an operator's finding into a transition.
 
-    Nobody has looked in the future. A finding of absence counts only if the target was looked at after every request had
-    settled (design rule 6), and never against proof of commit that stands in the ledger.
-    An unsafe effect goes again only where its contract says so; an expired key only under
-    a new generation.
+    Nobody has looked in the future. A finding of absence counts only if the target was
+    looked at after every request had settled (design rule 6), and never against proof of
+    commit that stands in the ledger. An unsafe effect goes again only where its contract
+    says so; an expired key only under a new generation.
 
     Raises:
         DecisionRefused: the decision is not allowed, or not yet (`not_before`).

@@ -12,6 +12,7 @@ from effect_broker.adapters.http_outcome import outcome_of
 from effect_broker.adapters.wire.exchange import Exchange
 from effect_broker.domain.canonical import canonical
 from effect_broker.domain.contract import EffectContract
+from effect_broker.domain.outcome import Committed
 from effect_broker.domain.settle import after_outcome
 from effect_broker.domain.status import EffectStatus
 from effect_broker.domain.work import WorkState
@@ -147,3 +148,17 @@ def test_status_that_no_table_lists_is_unknown_in_every_class(
         )
         listed = {200 <= status < 300: SUCCEEDED, str(status) in MEANING: decided.new}
         assert decided.new is listed.get(True, UNKNOWN), status
+
+
+def test_schema_that_cannot_be_asked_flags_the_commit_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(schema: Any, value: Any) -> Any:
+        raise LookupError("a reference that leads nowhere")
+
+    monkeypatch.setattr("effect_broker.adapters.output.argument_errors", broken)
+    made = of_class("idempotent").model_copy(update={"output": {"type": "object"}})
+    known = Exchange(sent=True, status=200, body=bytearray(b"{}"), complete=True)
+    outcome = outcome_of(made, None, known, MOMENT.timestamp())
+    assert isinstance(outcome, Committed)
+    assert outcome.flags == ("output_schema_mismatch",)
