@@ -44,8 +44,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "key_max_length": "The longest key the target takes; a format that does not fit "
         "is refused when the contract loads, and no key is ever cut.",
         "key_quoted": "Sends the key in double quotes, as a structured header field.",
-        "arguments": "JSON Schema 2020-12 of the arguments; `type` is `object`. References"
-        " are JSON pointers inside it, such as `#/$defs/money`.",
+        "arguments": "JSON Schema 2020-12 of the arguments; `type` is `object`. Its"
+        " references are JSON pointers inside it, such as `#/$defs/money`.",
         "output": "JSON Schema of the target's answer. A mismatch flags the receipt; it "
         "never fails the effect.",
         "redact": "What a preview may show.",
