@@ -36,11 +36,22 @@ def variables(
         "EFFECT_BROKER_DISPATCH_QUEUE_URL": outputs["DispatchQueueUrl"],
         "EFFECT_BROKER_RECONCILE_QUEUE_URL": outputs["ReconcileQueueUrl"],
         "DEMO_TARGET_URL": addresses.target,
+        **_secrets_of_targets(addresses),
         **client_environment(addresses.aws),
         **functions,
         "DISPATCH_QUEUE_URL": outputs["DispatchQueueUrl"],
         "RECONCILE_QUEUE_URL": outputs["ReconcileQueueUrl"],
     }
+
+
+def _secrets_of_targets(addresses: Addresses) -> dict[str, str]:
+    """Let this host send for the demo's contracts, where it sees the target as they do.
+
+    By another address it would be another target, and nothing may be sent to that.
+    """
+    if addresses.target != addresses.target_inside:
+        return {}
+    return {"EFFECT_BROKER_SECRET__DEMO__BASE_URL": addresses.target}
 
 
 def render(values: Mapping[str, str]) -> str:

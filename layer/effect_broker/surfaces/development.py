@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import fcntl
 import json
 import logging
 import os
 import secrets
+import shlex
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
@@ -24,7 +26,12 @@ from uuid import UUID
 
 from effect_broker.contracts import load_contracts, parse_contracts
 from effect_broker.domain.contract import EffectContract
-from effect_broker.domain.errors import EffectBrokerError, Unauthenticated
+from effect_broker.domain.errors import (
+    ContractInvalid,
+    EffectBrokerError,
+    SecretNotFound,
+    Unauthenticated,
+)
 from effect_broker.embedded import EmbeddedPostgres
 from effect_broker.ports import Nudger
 from effect_broker.settings import Settings
@@ -84,12 +91,20 @@ class Ready:
     """Where a development broker answers, the key that opens it, and what it can do.
 
     `request` is a body to submit for one of the tools; None where none can be made up.
+    `unsent` are tools for which this process can send nothing, and why. `environment` is
+    a file to source, which lets the command line in as well.
     """
 
     url: str
     api_key: str
     tools: Sequence[str]
     request: Mapping[str, Any] | None
+    unsent: Mapping[str, str]
+    environment: Path
+
+
+class AlreadyRunning(Exception):
+    """Another process works in the folder; its database would end with this one."""
 
 
 class WakingNudger:
@@ -142,37 +157,60 @@ async def develop(
     is told, and the last good one stays.
 
     Raises:
+        AlreadyRunning: somebody develops in this folder already.
+        OSError: the address cannot be had.
         EmbeddedPostgresError: there is no PostgreSQL to be had.
         ContractInvalid: a contract is broken at the start.
     """
     if contracts is not None:
         load_contracts(contracts)
-    say("starting PostgreSQL")
-    postgres = await asyncio.to_thread(_started, folder)
-    try:
-        settings = _settings(folder, postgres.url(), os.environ | dict(environ or {}))
-        configure_logging(settings.log_level)
-        say("migrating")
-        await asyncio.to_thread(migrate, settings)
-        await _run(settings, folder, contracts, (host, port), ready)
-    finally:
-        await asyncio.to_thread(postgres.stop)
+    with (
+        _occupied(folder),
+        socket.create_server((host, port), reuse_port=False) as listening,
+    ):
+        say("starting PostgreSQL")
+        postgres = await asyncio.to_thread(EmbeddedPostgres.start, folder / "postgres")
+        try:
+            url, given = postgres.url(), os.environ | dict(environ or {})
+            settings = _settings(folder, url, given)
+            configure_logging(settings.log_level)
+            say("migrating")
+            await asyncio.to_thread(migrate, settings)
+            await _run(settings, folder, contracts, listening, ready)
+        finally:
+            await asyncio.to_thread(postgres.stop)
 
 
-def _started(folder: Path) -> EmbeddedPostgres:
+@contextlib.contextmanager
+def _occupied(folder: Path) -> Iterator[None]:
+    """Have the folder for this process alone, until it ends, however it ends."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return EmbeddedPostgres.start(folder / "postgres")
+    (folder / ".gitignore").write_text("*\n")
+    with (folder / "dev.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise AlreadyRunning(
+                f"effect-broker dev runs in {folder} already, as process"
+                f" {lock.read().strip()}. Use that one, or name another --folder."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
 
 
 async def _run(
     settings: Settings,
     folder: Path,
     contracts: Path | None,
-    address: tuple[str, int],
+    listening: socket.socket,
     ready: Callable[[Ready], None],
 ) -> None:
     meter = PrometheusMeter()
     core = DevelopmentCore(settings, meter, CONNECTIONS)
+    workers = Workers(core, "dev")
     stop = asyncio.Event()
     try:
         administration = Administration(core.registry, core.keyring.hmac_keys)
@@ -182,30 +220,37 @@ async def _run(
         else:
             await administration.publish(contracts)
         key = await _api_key(core, administration, folder / "api-key")
-        with socket.create_server(address, reuse_port=False) as listening:
-            where = "http://{}:{}".format(*listening.getsockname()[:2])
-            tools = [it.contract for it in await core.broker.tools()]
-            server = Server(server_config(create_app(http_parts(core, meter))))
-            running = asyncio.create_task(
-                _together(core, server, listening, stop, contracts)
-            )
-            with signals(stop, running):
-                names = [contract.tool for contract in tools]
-                ready(Ready(where, key, names, _first_request(tools)))
-                await running
+        where = "http://{}:{}".format(*listening.getsockname()[:2])
+        tools = [it.contract for it in await core.broker.tools()]
+        told = Ready(
+            where,
+            key,
+            [contract.tool for contract in tools],
+            _first_request(tools),
+            await _unsent(workers, tools),
+            folder / "env",
+        )
+        await asyncio.to_thread(_write_private, told.environment, _env(settings, told))
+        server = Server(server_config(create_app(http_parts(core, meter))))
+        running = asyncio.create_task(
+            _together(core, workers, server, listening, stop, contracts)
+        )
+        with signals(stop, running):
+            ready(told)
+            await running
     finally:
         await core.connections.close()
 
 
 async def _together(
     core: DevelopmentCore,
+    workers: Workers,
     server: Server,
     listening: socket.socket,
     stop: asyncio.Event,
     contracts: Path | None,
 ) -> None:
     """Run the parts until `stop`; if one breaks, all end."""
-    workers = Workers(core, "dev")
     waking = core.waking
 
     async def serve() -> None:
@@ -220,6 +265,31 @@ async def _together(
         parts.create_task(loop_of(workers, "reconciler", stop, wake=waking.looks).run())
         if contracts is not None:
             parts.create_task(_watch(core, contracts, stop))
+
+
+async def _unsent(workers: Workers, tools: Sequence[EffectContract]) -> Mapping[str, str]:
+    """Say for which tools nothing can be sent from here: their effects would wait."""
+    found = {}
+    for contract in tools:
+        try:
+            await workers.adapters.scope_digest(contract)
+        except (ContractInvalid, SecretNotFound) as error:
+            found[contract.tool] = error.message
+    return found
+
+
+def _env(settings: Settings, ready: Ready) -> str:
+    values = {
+        "EFFECT_BROKER_URL": ready.url,
+        "EFFECT_BROKER_API_KEY": ready.api_key,
+        "EFFECT_BROKER_DATABASE_URL": str(settings.database_url),
+        "EFFECT_BROKER_KEYRING": settings.keyring,
+        "EFFECT_BROKER_KEYRING_SECRET": settings.keyring_secret,
+        "EFFECT_BROKER_TENANT": TENANT,
+    }
+    return "".join(
+        f"export {name}={shlex.quote(value)}\n" for name, value in values.items() if value
+    )
 
 
 def _first_request(tools: Sequence[EffectContract]) -> Mapping[str, Any] | None:

@@ -297,9 +297,9 @@ def test_development_without_contracts_prints_a_request_that_succeeds(
     with running(*command) as process:
         url, key = exported(process)
         assert process.stdout is not None
-        printed = [shlex.split(process.stdout.readline(), comments=True)]
-        printed += [shlex.split(process.stdout.readline()) for _ in range(2)]
-        _, listing, submission = printed
+        comments = [process.stdout.readline() for _ in range(2)]
+        assert all(line.startswith("# ") for line in comments), comments
+        listing, submission = (shlex.split(process.stdout.readline()) for _ in range(2))
         assert listing[:3] == ["curl", "-sS", "$EFFECT_BROKER_URL/v1/tools"]
         headers = dict(
             submission[place + 1].split(": ", 1)
@@ -313,6 +313,54 @@ def test_development_without_contracts_prints_a_request_that_succeeds(
             content=submission[submission.index("-d") + 1],
         )
         assert made.json()["status"] == "succeeded", made.text
+        process.send_signal(signal.SIGTERM)
+        ended(process)
+
+
+def test_second_development_in_a_folder_is_refused_and_the_first_goes_on(
+    tmp_path: Path,
+) -> None:
+    command = ("dev", "--folder", str(tmp_path / "state"), "--port", "0")
+    with running(*command) as process:
+        url, key = exported(process)
+        with running(*command) as second:
+            _, told = second.communicate(timeout=30)
+        assert second.returncode == 1
+        assert f"as process {process.pid}" in told
+        with httpx2.Client(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}
+        ) as caller:
+            assert caller.get("/readyz").status_code == 200
+            assert tools(caller) == {"demo.charge"}
+        process.send_signal(signal.SIGTERM)
+        ended(process)
+
+
+def test_development_lets_the_command_line_in_and_says_what_it_cannot_send(
+    tmp_path: Path,
+) -> None:
+    contracts = tmp_path / "contracts.toml"
+    contracts.write_text(written(KEYED))
+    folder = tmp_path / "state"
+    with running(
+        "dev", str(contracts), "--folder", str(folder), "--port", "0"
+    ) as process:
+        exported(process)
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(3)]
+        assert told[0] == f"# the command line, in another shell: . {folder}/env\n"
+        assert told[2].startswith("# nothing can be sent for demo.keyed: The secret")
+        assert (folder / "env").stat().st_mode & 0o777 == 0o600
+        assert (folder / ".gitignore").read_text() == "*\n"
+        listed = subprocess.run(
+            ["sh", "-c", f". {folder}/env; exec effect-broker effects list --json"],
+            env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (listed.returncode, listed.stdout) == (0, ""), listed.stderr
         process.send_signal(signal.SIGTERM)
         ended(process)
 

@@ -47,6 +47,12 @@ def mcp(
             )
             return
         api_key = os.environ.get("EFFECT_BROKER_API_KEY", "")
+        if not api_key:
+            sys.stderr.write(
+                "effect-broker: EFFECT_BROKER_API_KEY is not set: a key of"
+                " `effect-broker keys create` says whose calls these are.\n"
+            )
+            raise typer.Exit(REFUSED)
         asyncio.run(process.serve_stdio(settings, api_key, patience=patience))
 
 

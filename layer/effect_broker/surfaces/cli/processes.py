@@ -94,7 +94,7 @@ def dev(
                     folder, contracts, host, port, say=_say, ready=_print_ready
                 )
             )
-        except EmbeddedPostgresError as error:
+        except (EmbeddedPostgresError, development.AlreadyRunning) as error:
             sys.stderr.write(f"effect-broker: {error}\n")
             raise typer.Exit(REFUSED) from None
 
@@ -155,7 +155,10 @@ def _say(doing: str) -> None:
 def _print_ready(ready: Ready) -> None:
     print(f"export EFFECT_BROKER_URL={ready.url}")
     print(f"export EFFECT_BROKER_API_KEY={ready.api_key}")
+    print(f"# the command line, in another shell: . {ready.environment}")
     print(f"# tools: {', '.join(ready.tools) or 'none'}")
+    for tool, why in ready.unsent.items():
+        print(f"# nothing can be sent for {tool}: {why}")
     authorized = '-H "Authorization: Bearer $EFFECT_BROKER_API_KEY"'
     print(f"curl -sS $EFFECT_BROKER_URL/v1/tools {authorized}")
     if ready.request is not None:
