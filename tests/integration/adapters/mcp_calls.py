@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from effect_broker.adapters.mcp import McpAdapters
+from effect_broker.adapters.wire.exchange import AbortingWatchdog
 from effect_broker.clock import SystemClock
 from effect_broker.domain.contract import EffectContract
 from effect_broker.domain.outcome import Outcome, ProbeResult
@@ -53,9 +54,13 @@ def contract(url: str, safety: str = "unsafe", /, **mcp: Any) -> EffectContract:
 
 
 async def dispatched(
-    served: EffectContract, *, seconds: float = 3.0, scope: bytes | None = None
+    served: EffectContract,
+    *,
+    seconds: float = 3.0,
+    scope: bytes | None = None,
+    watchdog: AbortingWatchdog | None = None,
 ) -> Outcome:
-    adapters = McpAdapters(GivenSecrets(), SystemClock())
+    adapters = McpAdapters(GivenSecrets(), SystemClock(), watchdog=watchdog)
     adapter = await adapters.adapter(
         served,
         scope_digest=scope or await adapters.scope_digest(served),
