@@ -21,7 +21,7 @@ from mcp.types import CallToolResult
 
 from tests.guarantees import guarantee
 from tests.integration.cli.commands import Commands
-from tests.integration.functions.invoking import CONTRACTS
+from tests.integration.functions.invoking import CONTRACTS, effects
 
 CHARGE = {"operation_key": "order:1:charge:v1", "amount": 100}
 SCOPES = ("--scope", "submit", "--scope", "read")
@@ -100,7 +100,8 @@ REFUSED_LINES: list[tuple[bytes, object, int, str]] = [
     (call(2, CHARGE).replace(b"100", b'1, "amount": 100'), 2, -32700, "json"),
     (call(3, CHARGE).replace(b"100", b"NaN"), 3, -32700, "json"),
     (call(4, CHARGE).replace(b"100", b"9007199254740993"), 4, -32700, "json"),
-    (call("five", {"card": "\ud800"}), "five", -32700, "json"),
+    (call("five", {**CHARGE, "amount": "\ud800"}), "five", -32700, "json"),
+    (call(12, CHARGE).replace(b"100", b"1e400"), 12, -32700, "json"),
     (b"x", None, -32700, "json"),
     (b"\xff\xfe", None, -32700, "json"),
     (b"[" + call(6, CHARGE) + b"]", None, -32600, "request"),
@@ -115,7 +116,7 @@ REFUSED_LINES: list[tuple[bytes, object, int, str]] = [
 
 @guarantee("nothing-in-the-clear")
 def test_line_that_is_refused_is_answered_on_stdio_by_its_id_and_repeats_nothing(
-    key: str,
+    key: str, fresh_database: str
 ) -> None:
     sent = [*HANDSHAKE, *(it[0] for it in REFUSED_LINES), b"", call("last", CHARGE)]
     with subprocess.Popen(
@@ -140,6 +141,7 @@ def test_line_that_is_refused_is_answered_on_stdio_by_its_id_and_repeats_nothing
     assert set(results) == {"hello", "last"}
     effect = results["last"]["structuredContent"]
     assert (effect["status"], effect["replayed"]) == ("prepared", False)
+    assert effects(fresh_database) == 1
     errors = [(it["id"], it["error"]) for it in told if "error" in it]
     for _, request_id, code, word in REFUSED_LINES:
         assert any(

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
+import psycopg
+
 from effect_broker.aws.nudges import nudge_body
 from tests.integration.broker.world import KEYRING as KEYRING
 
@@ -154,6 +156,18 @@ def http_event(
         "body": body,
         "isBase64Encoded": False,
     }
+
+
+READ_DIFFERENTLY: Final = ['1, "amount": 100', "NaN", "1e400", '"\\ud800"', '"\ud800"']
+"""In the place of an amount: texts of which parsers make different things, or none."""
+
+
+def effects(url: str) -> int:
+    """Return how many effects a ledger holds."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM effect_broker.effects").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def charge(key: str = "order:1:charge:v1", amount: int = 100, *acts: str) -> Any:

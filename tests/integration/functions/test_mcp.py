@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.integration.functions.invoking import Lambdas
+import pytest
+
+from tests.integration.functions.invoking import READ_DIFFERENTLY, Lambdas, effects
 
 KEY = "order:1:charge:v1"
 
@@ -97,6 +99,17 @@ def test_nothing_is_answered_without_a_key_or_to_a_body_read_two_ways(
     assert (
         lambdas.invoke("mcp", event("GET", "", lambdas.keys["acme"]))["statusCode"] == 405
     )
+
+
+@pytest.mark.parametrize("amount", READ_DIFFERENTLY)
+def test_arguments_that_parsers_read_differently_are_refused_from_the_event(
+    lambdas: Lambdas, fresh_database: str, amount: str
+) -> None:
+    body = json.dumps(call("sim.charge", charge())).replace("100", amount)
+    answer = posted(lambdas, body)
+    assert answer["statusCode"] == 400
+    assert json.loads(answer["body"])["error"]["code"] == -32700
+    assert effects(fresh_database) == 0
 
 
 def test_another_tenants_key_reaches_another_effect(lambdas: Lambdas) -> None:
