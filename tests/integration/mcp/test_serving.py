@@ -30,6 +30,7 @@ from tests.integration.broker.world import World, contract
 KEY = "order:1:charge:v1"
 TOOL = "sim.charge"
 NO_PATIENCE = timedelta(0)
+OLDER = "2025-06-18"
 
 
 class Served:
@@ -316,6 +317,36 @@ async def test_body_that_parsers_read_differently_is_refused_before_any_work(
     assert served.world.ledger._effects == {}  # type: ignore[attr-defined]
 
 
+async def test_session_begun_at_one_instance_goes_on_at_another(served: Served) -> None:
+    key = await served.key("submit", "read")
+    first, second = Served(served.world), Served(served.world)
+    begun = await posted(first, key, initializing(), {})
+    assert begun.json()["result"]["protocolVersion"] == OLDER
+    session = {
+        name: value
+        for name, value in begun.headers.items()
+        if name.lower() == "mcp-session-id"
+    } | {"MCP-Protocol-Version": OLDER}
+    called = await posted(second, key, calling(), session)
+    await served.world.dispatcher().run_once()
+    again = await posted(first, key, calling(), session)
+    told_first, told_again = (
+        it.json()["result"]["structuredContent"] for it in (called, again)
+    )
+    assert told_first["effect_id"] == told_again["effect_id"]
+    assert (told_first["replayed"], told_again["replayed"]) == (False, True)
+    assert told_again["status"] == "succeeded"
+    assert len(served.world.target.requests) == 1
+
+
+async def posted(served: Served, key: str, body: Any, headers: Any) -> httpx2.Response:
+    accepted = {"Accept": "application/json, text/event-stream"}
+    async with served.http(key) as http:
+        answer = await http.post("/mcp", json=body, headers=accepted | headers)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
 async def test_unknown_session_is_of_no_consequence(served: Served) -> None:
     key = await served.key("submit", "read")
     instances = [Served(served.world) for _ in range(3)]
@@ -416,6 +447,15 @@ async def test_status_of_an_effect_is_what_the_ledger_says(served: Served) -> No
 
 def listing() -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+def initializing() -> dict[str, Any]:
+    params = {
+        "protocolVersion": OLDER,
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    }
+    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
 
 
 def calling() -> dict[str, Any]:
