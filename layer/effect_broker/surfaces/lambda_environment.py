@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -42,6 +43,7 @@ class LambdaEnvironment:
         configure_logging()
         self._seals = seals
         self._loop = asyncio.new_event_loop()
+        self._turn = threading.Lock()
         self.meter = EmfMeter()
 
     @cached_property
@@ -65,14 +67,17 @@ class LambdaEnvironment:
         """Hold what one invocation does: the loop is current, and is left empty.
 
         Whatever still runs when the handler returns would be frozen and wake in a later
-        invocation: it is cancelled, and reported as the defect it is.
+        invocation: it is cancelled, and reported as the defect it is. Lambda invokes an
+        environment once at a time; a program that calls a handler from several threads
+        has them take turns, or one would end the work of another.
         """
-        asyncio.set_event_loop(self._loop)
-        try:
-            yield
-        finally:
-            self._end_what_is_left()
-            self.meter.flush()
+        with self._turn:
+            asyncio.set_event_loop(self._loop)
+            try:
+                yield
+            finally:
+                self._end_what_is_left()
+                self.meter.flush()
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run to its end on the environment's loop."""
