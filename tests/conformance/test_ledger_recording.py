@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
@@ -12,7 +13,7 @@ from effect_broker.domain.receipt import ReceiptKind
 from effect_broker.ids import uuid7
 from effect_broker.ledger.chain import first_break, receipt_digest
 from effect_broker.ledger.rows import REASON_LENGTH_MAX
-from effect_broker.ports import Claim, StepStatus
+from effect_broker.ports import Claim, Step, StepStatus
 from tests.conformance.ledgers import (
     E,
     S,
@@ -225,14 +226,18 @@ async def test_of_two_who_held_one_version_one_writes(store: Store) -> None:
     assert await store.status(claim.work.effect_id) is S.OUTCOME_UNKNOWN
 
 
-async def test_another_token_writes_nothing(store: Store) -> None:
-    claim = await store.dispatching()
-    forged = replace(succeeded(claim), token=uuid4())
-    (result,) = await store.ledger.record([forged])
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@pytest.mark.parametrize("forged", [True, False], ids=["another-token", "no-token"])
+@pytest.mark.parametrize("written", [succeeded, failed, lost, retryable])
+async def test_another_token_writes_nothing(
+    store: Store, written: Callable[[Claim], Step], forged: bool, beside: bool
+) -> None:
+    claim, other = await store.dispatching(), await store.dispatching()
+    steps = [replace(written(claim), token=uuid4() if forged else None)]
+    steps += [written(other)] if beside else []
+    result, *rest = await store.ledger.record(steps)
     assert result.status is StepStatus.FENCED
-    unclaimed = replace(lost(claim), token=None)
-    (result,) = await store.ledger.record([unclaimed])
-    assert result.status is StepStatus.FENCED
+    assert [it.status for it in rest] == [StepStatus.APPLIED] * beside
     assert (await store.work(claim.work.effect_id)).status is S.DISPATCHING
 
 

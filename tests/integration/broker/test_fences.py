@@ -161,10 +161,24 @@ async def test_worker_that_learns_of_its_lost_claim_stops_its_attempt(
     running = asyncio.create_task(dispatcher.run_once())
     await holding.reached.wait()
     await world.ledger.expire_leases(10, clock_margin=timedelta(days=-1))
-    report = await running
+    async with asyncio.timeout(20):
+        report = await running
     assert report.fenced == 1
     assert world.target.requests == []
     assert await world.status(effect.effect_id) is EffectStatus.OUTCOME_UNKNOWN
+
+
+async def test_few_unsafe_effects_are_under_way_at_once(world: World) -> None:
+    await world.open(contract("unsafe"))
+    for number in range(5):
+        await world.submit(f"order:{number}:charge:v1")
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    running = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    holding.go.set()
+    report = await running
+    assert (report.attempts, report.more) == (2, True)
+    assert len(world.target.requests) == 2
 
 
 async def test_two_workers_with_one_configuration_make_one_charge(world: World) -> None:

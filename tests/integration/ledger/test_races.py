@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -233,3 +234,17 @@ async def _until_blocked(url: str) -> None:
             row = await found.fetchone()
             if row and row[0]:
                 return
+
+
+async def test_lock_of_a_claim_is_had_by_its_own_token_only(
+    store: Store, fresh_database: str
+) -> None:
+    claim = await store.dispatching()
+    effect = (claim.work.effect_id, store.tenant_id)
+    lock = "SELECT count(*) FROM effect_broker.lock_claim(%s, %s, %s)"
+    with psycopg.connect(fresh_database) as connection:
+        held = [
+            connection.execute(lock, (*effect, token)).fetchone()
+            for token in (claim.token, uuid4())
+        ]
+    assert held == [(1,), (0,)]

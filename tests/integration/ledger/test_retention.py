@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ from effect_broker.ids import uuid7
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.retention import PostgresRetention
-from effect_broker.ports import Claim, EffectQuery
+from effect_broker.ports import Claim, EffectQuery, Sealed
 from tests.conformance.ledgers import S, Store, lost, succeeded
 from tests.conformance.test_ledger_evidence import late
 from tests.conformance.test_ledger_operating import DECISION, resolved
@@ -179,6 +179,50 @@ async def test_payloads_are_pruned_and_identity_stays(
     assert isinstance(store.ledger, PostgresLedger)
     assert await store.ledger.verify(store.tenant_id, done.work.effect_id) is None
     assert await retention.check() == {}
+
+
+async def test_young_receipt_keeps_its_result_beside_an_old_one(
+    store: Store, retention: PostgresRetention
+) -> None:
+    old, young = await store.dispatching(), await store.dispatching()
+    sealed = {"result_ciphertext": b"sealed", "data_key_id": "k1"}
+    old_step, young_step = succeeded(old), succeeded(young)
+    steps = [
+        replace(it, transition=replace(it.transition, receipt=replace(draft, **sealed)))
+        for it in (old_step, young_step)
+        if (draft := it.transition.receipt) is not None
+    ]
+    await store.ledger.record(steps[:1])
+    await asyncio.sleep(3)
+    await store.ledger.record(steps[1:])
+    assert [n async for n in retention.prune(timedelta(seconds=2))] == [1]
+    kept = [
+        await store.ledger.receipt(store.tenant_id, claim.work.effect_id)
+        for claim in (old, young)
+    ]
+    results = [it.draft.result_ciphertext for it in kept if it is not None]
+    assert results == [None, b"sealed"]
+
+
+async def test_month_with_a_waiting_task_token_is_not_archived(
+    store: Store, retention: PostgresRetention, old_month: date
+) -> None:
+    claim = await _old_success(store, "order:1")
+    token = Sealed(b"sealed", "k1")
+    await store.callbacks.keep(store.tenant_id, claim.work.effect_id, uuid7(), token)
+    with pytest.raises(Conflict, match="is live"):
+        await retention.archive_month(old_month)
+
+
+@guarantee("tenant-from-credential")
+async def test_archived_receipt_is_not_found_by_another_tenant(
+    store: Store, retention: PostgresRetention, old_month: date
+) -> None:
+    claim = await _old_success(store, "order:1")
+    await retention.archive_month(old_month)
+    await retention.drop_archived_month(old_month)
+    assert await store.ledger.receipt(store.tenant_id, claim.work.effect_id)
+    assert await store.ledger.receipt(uuid4(), claim.work.effect_id) is None
 
 
 @guarantee("one-intent-per-key")
