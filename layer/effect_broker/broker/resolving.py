@@ -17,7 +17,6 @@ from effect_broker.broker.measuring import Measuring
 from effect_broker.broker.nudging import nudge
 from effect_broker.broker.payload import evidence_digest, seal_result
 from effect_broker.broker.settling import with_new_key
-from effect_broker.domain.canonical import canonical
 from effect_broker.domain.errors import (
     DecisionRefused,
     EffectNotFound,
@@ -266,17 +265,22 @@ def _text_of(finding: Finding) -> bytes:
     Raises:
         RequestTooLarge: it is longer than the ledger keeps.
     """
-    text = canonical(
+    text = _written(
         {
             "reason": finding.reason,
             "evidence": dict(finding.evidence),
             "external_id": finding.external_id,
-            "output_digest": sha256(canonical(finding.output)).hexdigest(),
+            "output_digest": sha256(_written(finding.output)).hexdigest(),
         }
     )
     if len(text) > FINDING_BYTES_MAX:
         raise RequestTooLarge(f"Reason and evidence may hold {FINDING_BYTES_MAX} bytes.")
     return text
+
+
+def _written(value: Any) -> bytes:
+    """Write what a person found; a target may have said what canonical JSON has not."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _moved(snapshot: Snapshot) -> VersionConflict:

@@ -16,7 +16,7 @@ from effect_broker.ids import uuid7
 from effect_broker.ledger.connection import Connections
 from effect_broker.ledger.postgres import PostgresLedger
 from effect_broker.ledger.retention import PostgresRetention
-from effect_broker.ports import Claim, EffectQuery, Sealed
+from effect_broker.ports import Claim, EffectQuery, Sealed, Step
 from tests.conformance.ledgers import S, Store, lost, succeeded
 from tests.conformance.test_ledger_evidence import late
 from tests.conformance.test_ledger_operating import DECISION, resolved
@@ -61,6 +61,13 @@ async def _old_success(store: Store, operation_key: str) -> Claim:
     claim = await store.dispatching(intent)
     await store.ledger.record([succeeded(claim)])
     return claim
+
+
+def _sealing(step: Step) -> Step:
+    draft = step.transition.receipt
+    assert draft is not None
+    sealed = replace(draft, result_ciphertext=b"sealed", data_key_id="k1")
+    return replace(step, transition=replace(step.transition, receipt=sealed))
 
 
 async def test_partitions_of_the_next_months_are_made_once(
@@ -185,13 +192,7 @@ async def test_young_receipt_keeps_its_result_beside_an_old_one(
     store: Store, retention: PostgresRetention
 ) -> None:
     old, young = await store.dispatching(), await store.dispatching()
-    sealed = {"result_ciphertext": b"sealed", "data_key_id": "k1"}
-    old_step, young_step = succeeded(old), succeeded(young)
-    steps = [
-        replace(it, transition=replace(it.transition, receipt=replace(draft, **sealed)))
-        for it in (old_step, young_step)
-        if (draft := it.transition.receipt) is not None
-    ]
+    steps = [_sealing(succeeded(claim)) for claim in (old, young)]
     await store.ledger.record(steps[:1])
     await asyncio.sleep(3)
     await store.ledger.record(steps[1:])
