@@ -167,7 +167,7 @@ async def nothing_is_sent_after_the_deadline(trial: Trial) -> None:
 async def attempt_ends_at_its_deadline(trial: Trial) -> None:
     """A target that never answers holds an attempt no longer than its deadline."""
     trial.target.plan(Fault.SILENCE)
-    outcome = await trial.dispatch(trial.effect(), seconds=0.3)
+    outcome = await trial.dispatch(trial.effect(), seconds=1.0)
     if not isinstance(outcome, Ambiguous):
         trial.fail(
             f"silence after the request was told as {type(outcome).__name__}.",

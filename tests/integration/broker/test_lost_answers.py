@@ -112,6 +112,18 @@ async def test_commit_hidden_behind_an_error_is_looked_up_before_any_resend(
     assert len(world.target.requests) == 1
 
 
+async def test_commit_hidden_behind_an_error_that_the_key_keeps_is_sent_again(
+    world: World,
+) -> None:
+    await world.open(contract(key_records="commits"))
+    effect = (await world.submit("order:1:charge:v1", "hide_commit")).effect
+    await world.settle()
+    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
+    assert {request.key for request in world.target.requests} == {effect.downstream_key}
+    assert len(world.target.requests) == 2
+    assert len(world.target.objects) == 1
+
+
 async def test_commit_hidden_behind_an_error_without_a_lookup_goes_to_review(
     world: World,
 ) -> None:

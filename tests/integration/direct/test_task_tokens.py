@@ -180,7 +180,7 @@ def test_token_stands_nowhere_in_the_clear(
     submitted(lambdas)
     with psycopg.connect(fresh_database) as connection:
         found = connection.execute(
-            "SELECT c::text, convert_from(sealed, 'LATIN1') FROM"
+            "SELECT c::text, encode(sealed, 'escape') FROM"
             " effect_broker.effect_callbacks c"
         ).fetchall()
     assert len(found) == 1

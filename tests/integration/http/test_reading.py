@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
+import pytest
+
+from effect_broker.client.answers import Effect
+from effect_broker.surfaces.cli.effects_telling import print_effect
+from effect_broker.surfaces.mcp.answers import effect_result
+from effect_broker.surfaces.telling import effect_answer
 from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters, RaisingAdapters
+from tests.integration.broker.world import contract
 from tests.integration.http.api import KEY, Api, assert_problem
 
 WORDS_THAT_MEAN_FAILED = re.compile(
@@ -58,6 +69,85 @@ async def test_unknown_outcome_is_a_plain_answer_that_claims_nothing(api: Api) -
     page = await api.agent.get("/v1/effects?status=outcome_unknown")
     for text in (str(body), replay.text, page.text):
         assert not WORDS_THAT_MEAN_FAILED.search(text.replace("failed_final", "")), text
+
+
+async def answer_lost(api: Api) -> str:
+    return await api.settled(KEY, "lose_answer")
+
+
+async def lease_ended(api: Api) -> str:
+    effect_id = await api.effect_id()
+    holding = HoldingAdapters(api.world.adapters, after_answer=True)
+    held = asyncio.create_task(api.world.dispatcher(adapters=holding).run_once())
+    await holding.reached.wait()
+    held.cancel()
+    await asyncio.gather(held, return_exceptions=True)
+    await api.world.let_pass(60)
+    await api.world.sweeper.run_once()
+    return effect_id
+
+
+async def adapter_broke(api: Api) -> str:
+    effect_id = await api.effect_id()
+    raising = RaisingAdapters(api.world.adapters, OSError("gone"))
+    await api.world.dispatcher(adapters=raising).run_once()
+    return effect_id
+
+
+async def contract_violated(api: Api) -> str:
+    return await api.settled(KEY, "key_conflict")
+
+
+async def nothing_left_to_try(api: Api) -> str:
+    await api.world.registry.publish(contract(version="2", key_records="successes"))
+    effect_id = await api.settled(KEY, "hide_commit")
+    await api.world.settle()
+    return effect_id
+
+
+async def earlier_attempt_unproved(api: Api) -> str:
+    effect_id = await api.settled(KEY, "lose_request", "not_executed")
+    await api.world.let_pass(60)
+    await api.world.reconciler().run_once()
+    await api.world.dispatcher().run_once()
+    return effect_id
+
+
+@guarantee("lost-answer-is-unknown")
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        (answer_lost, "outcome_unknown"),
+        (lease_ended, "outcome_unknown"),
+        (adapter_broke, "outcome_unknown"),
+        (contract_violated, "manual_review"),
+        (nothing_left_to_try, "manual_review"),
+        (earlier_attempt_unproved, "outcome_unknown"),
+    ],
+)
+async def test_ambiguous_ending_is_told_by_no_surface_as_a_failure(
+    api: Api,
+    capsys: pytest.CaptureFixture[str],
+    ending: Callable[[Api], Awaitable[str]],
+    status: str,
+) -> None:
+    effect_id = await ending(api)
+    body = await read(api, effect_id)
+    assert (body["status"], body["unknown"], body["terminal"]) == (status, True, False)
+    told = Effect.of(body)
+    view = await api.world.broker.get(api.world.tenant.tenant_id, UUID(effect_id))
+    answer = effect_answer(view)
+    print_effect("acme", answer, as_json=False)
+    texts = {
+        "http": body["outcome"],
+        "replay": (await api.submit()).json()["outcome"],
+        "mcp": effect_result(answer).advice.replace("neither done nor failed", ""),
+        "cli": capsys.readouterr().out,
+        "client": f"{told.status} {told.outcome}",
+    }
+    for surface, text in texts.items():
+        assert text
+        assert not WORDS_THAT_MEAN_FAILED.search(text), (surface, text)
 
 
 async def test_running_effect_is_a_plain_answer_that_claims_nothing(api: Api) -> None:

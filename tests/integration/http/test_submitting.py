@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from effect_broker.domain.status import EffectStatus
 from effect_broker.ports import EffectQuery
 from effect_broker.surfaces.requests import BODY_BYTES_MAX
 from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters
 from tests.integration.broker.world import contract
 from tests.integration.http.api import KEY, Api, assert_problem, charge
 
@@ -85,7 +88,6 @@ async def test_requester_and_trace_are_no_part_of_the_binding(api: Api) -> None:
 
 
 ACTS = {
-    _S.PREPARED: [],
     _S.RETRYABLE: ["not_executed"],
     _S.OUTCOME_UNKNOWN: ["lose_answer"],
     _S.SUCCEEDED: ["commit"],
@@ -94,24 +96,57 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("status", list(ACTS), ids=str)
+@asynccontextmanager
+async def standing(api: Api, status: EffectStatus) -> AsyncIterator[str]:
+    """Yield the id of a charge that stands there."""
+    world = api.world
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    held: asyncio.Task[Any] | None = None
+    match status:
+        case _S.DISPATCHING:
+            effect_id = await api.effect_id()
+            held = asyncio.create_task(world.dispatcher(adapters=holding).run_once())
+        case _S.RECONCILING:
+            await world.registry.publish(contract("reconcilable", version="2"))
+            effect_id = await api.settled(KEY, "lose_answer")
+            await world.let_pass(60)
+            held = asyncio.create_task(world.reconciler(adapters=holding).run_once())
+        case _S.COMPENSATED:
+            effect_id = await api.settled(KEY, "commit")
+            refund = await api.settled("order:1:refund:v1", "commit")
+            body = {"compensated_by": refund, "reason": "It was cancelled."}
+            path = f"/v1/effects/{effect_id}/compensation"
+            assert (await api.operator.post(path, json=body)).status_code == 200
+        case _S.PREPARED:
+            effect_id = await api.effect_id()
+        case _:
+            effect_id = await api.settled(KEY, *ACTS[status])
+    if held is not None:
+        await holding.reached.wait()
+    yield effect_id
+    if held is not None:
+        holding.go.set()
+        await held
+
+
+@pytest.mark.parametrize("status", list(_S), ids=str)
 @guarantee("drift-is-refused")
 async def test_drift_is_409_and_equality_200_wherever_the_effect_stands(
     api: Api, status: EffectStatus
 ) -> None:
-    if ACTS[status]:
-        effect_id = await api.settled(KEY, *ACTS[status])
-    else:
-        effect_id = await api.effect_id()
-    assert await api.status(effect_id) == status
-    document = assert_problem(await api.submit(amount=101), 409, "payload_drift")
-    assert document["effect_id"] == effect_id
-    assert document["effect_status"] == status
-    assert document["differing_fields"] == ["amount"]
-    assert "101" not in json.dumps(document)
-    same = await api.submit()
-    assert (same.status_code, same.json()["status"]) == (200, status)
-    assert await rows(api) == 1
+    async with standing(api, status) as effect_id, Api.over(api.world) as cold:
+        assert await api.status(effect_id) == status
+        before = await rows(api)
+        for process in (api, cold):
+            answer = await process.submit(amount=987_654_321)
+            document = assert_problem(answer, 409, "payload_drift")
+            assert document["effect_id"] == effect_id
+            assert document["effect_status"] == status
+            assert document["differing_fields"] == ["amount"]
+            assert "987654321" not in json.dumps(document)
+            same = await process.submit()
+            assert (same.status_code, same.json()["status"]) == (200, status)
+        assert await rows(api) == before
 
 
 async def test_other_tool_under_the_same_key_is_drift_even_if_nobody_knows_it(
@@ -146,11 +181,11 @@ async def test_more_callers_than_connections_all_get_a_row_and_an_answer(
     api: Api,
 ) -> None:
     answers = await asyncio.gather(
-        *(api.submit(f"order:{number}:charge:v1") for number in range(60))
+        *(api.submit(f"order:{number}:charge:v1") for number in range(200))
     )
     assert {answer.status_code for answer in answers} == {202}
     ids = {answer.json()["effect_id"] for answer in answers}
-    assert len(ids) == 60
+    assert len(ids) == 200
 
 
 async def test_wait_holds_the_answer_until_the_effect_is_settled(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from datetime import UTC, timedelta
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -22,6 +23,7 @@ from effect_broker.embedded import EmbeddedPostgres
 from effect_broker.ledger.connection import Call, Connections
 from effect_broker.ledger.operating import SchemaState
 from effect_broker.ledger.postgres import PostgresLedger
+from effect_broker.ledger.registry import PostgresRegistry
 from effect_broker.ports import StepStatus
 from tests.conformance.ledgers import (
     MARGIN,
@@ -32,6 +34,8 @@ from tests.conformance.ledgers import (
     succeeded,
 )
 from tests.guarantees import guarantee
+from tests.integration.broker.holding import HoldingAdapters
+from tests.integration.broker.world import MovableClock, World, contract, postgres_time
 from tests.integration.ledger.proxy import proxy_before
 
 KILL = (
@@ -195,6 +199,41 @@ async def test_nothing_is_left_in_transaction_while_a_claim_is_held(
     assert states
     assert {state for (state,) in states} == {"idle"}
     await store.ledger.record([succeeded(claim)])
+
+
+@pytest.mark.parametrize("step", ["dispatch", "probe"])
+async def test_nothing_is_left_in_transaction_while_a_target_is_waited_for(
+    fresh_database: str, step: str
+) -> None:
+    connections = Connections(fresh_database, limit=4)
+    world = World(
+        ledger=PostgresLedger(connections),
+        registry=PostgresRegistry(connections),
+        clock=MovableClock(),
+        pass_time=postgres_time(fresh_database),
+    )
+    await world.open(contract("reconcilable"))
+    holding = HoldingAdapters(world.adapters, after_answer=False)
+    await world.submit("order:1:charge:v1", "lose_answer")
+    waiting: Coroutine[Any, Any, Any]
+    if step == "dispatch":
+        waiting = world.dispatcher(adapters=holding).run_once()
+    else:
+        await world.dispatcher().run_once()
+        await world.let_pass(60)
+        waiting = world.reconciler(adapters=holding).run_once()
+    held = asyncio.create_task(waiting)
+    await holding.reached.wait()
+    with psycopg.connect(fresh_database, autocommit=True) as watching:
+        states = watching.execute(
+            "SELECT state FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'effect-broker'"
+        ).fetchall()
+    assert states
+    assert {state for (state,) in states} == {"idle"}
+    holding.go.set()
+    await held
+    await connections.close()
 
 
 async def test_connections_are_kept_and_bounded(fresh_database: str) -> None:
