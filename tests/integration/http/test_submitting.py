@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from httpx2 import Response
 
+from effect_broker.domain.errors import LedgerUnavailable
 from effect_broker.domain.status import EffectStatus
 from effect_broker.ports import EffectQuery
 from effect_broker.surfaces.requests import BODY_BYTES_MAX
 from tests.guarantees import guarantee
 from tests.integration.broker.holding import HoldingAdapters
+from tests.integration.broker.test_interruptions import LosingLedger
 from tests.integration.broker.world import contract
 from tests.integration.http.api import KEY, Api, assert_problem, charge
 
@@ -149,6 +152,53 @@ async def test_drift_is_409_and_equality_200_wherever_the_effect_stands(
         assert await rows(api) == before
 
 
+@guarantee("drift-is-refused")
+async def test_reworded_reason_is_409_that_names_it_and_sends_nothing(api: Api) -> None:
+    """C23: free text is part of the intent unless the contract leaves it out."""
+    text = {"type": "string"}
+    properties = {"amount": {"type": "integer"}, "reason": text}
+    schema = {"type": "object", "properties": properties, "required": ["amount"]}
+    await api.world.registry.publish(contract(version="2", arguments=schema))
+
+    async def submit(reason: str) -> Response:
+        body = {**charge(), "arguments": {"amount": 100, "reason": reason}}
+        return await api.agent.post("/v1/effects", json=body)
+
+    effect_id = (await submit("the parcel was lost")).json()["effect_id"]
+    await api.world.dispatcher().run_once()
+    nudged = len(api.world.nudger.dispatches)
+    document = assert_problem(await submit("parcel lost"), 409, "payload_drift")
+    assert document["effect_id"] == effect_id
+    assert document["effect_status"] == "succeeded"
+    assert document["differing_fields"] == ["reason"]
+    assert "parcel" not in json.dumps(document)
+    await api.world.dispatcher().run_once()
+    assert len(api.world.nudger.dispatches) == nudged
+    assert len(api.world.target.requests) == await rows(api) == 1
+
+
+@guarantee("replay-answers-the-same")
+async def test_repeat_of_an_effect_whose_worker_died_is_200_and_one_charge(
+    api: Api,
+) -> None:
+    """C34: died after its request and before any record; the repeat is no conflict."""
+    effect_id = await api.effect_id()
+    dead = LosingLedger(api.world.ledger, losses=float("inf"))
+    with pytest.raises(LedgerUnavailable):
+        await api.world.dispatcher(ledger=dead).run_once()
+    again = await api.submit()
+    body = again.json()
+    assert (again.status_code, body["status"]) == (200, "dispatching")
+    assert (body["effect_id"], body["replayed"]) == (effect_id, True)
+    await api.world.let_pass(31)
+    await api.world.sweeper.run_once()
+    assert await api.status(effect_id) == "outcome_unknown"
+    await api.world.settle()
+    last = (await api.submit()).json()
+    assert (last["effect_id"], last["status"]) == (effect_id, "succeeded")
+    assert len(api.world.target.objects) == 1
+
+
 async def test_other_tool_under_the_same_key_is_drift_even_if_nobody_knows_it(
     api: Api,
 ) -> None:
@@ -186,6 +236,7 @@ async def test_more_callers_than_connections_all_get_a_row_and_an_answer(
     assert {answer.status_code for answer in answers} == {202}
     ids = {answer.json()["effect_id"] for answer in answers}
     assert len(ids) == 200
+    assert {await api.status(effect_id) for effect_id in ids} == {"prepared"}
 
 
 async def test_wait_holds_the_answer_until_the_effect_is_settled(
