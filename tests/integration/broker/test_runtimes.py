@@ -178,3 +178,31 @@ async def test_durable_function_that_replays_is_never_told_in_progress(
     assert len({found.effect.effect_id for found in seen}) == 1
     assert [found.created for found in seen] == [True, False, False, False]
     assert len(world.target.requests) == 1
+
+
+async def test_two_turns_that_share_a_call_id_make_two_effects_and_two_charges(
+    world: World,
+) -> None:
+    """C12: the key is the turn's place, whatever the provider called the call."""
+    await world.open(contract())
+    made = [
+        (await world.submit(keys.openai_agents("session-1", turn, tool="refund"))).effect
+        for turn in (1, 2)
+    ]
+    await world.settle(passes=2)
+    assert len({effect.effect_id for effect in made}) == 2
+    assert len({request.key for request in world.target.requests}) == 2
+    assert len(world.target.objects) == 2
+
+
+async def test_raw_call_id_with_other_arguments_is_refused_and_one_effect(
+    world: World,
+) -> None:
+    """C12: whoever uses the call id as a key is told so by the second turn's drift."""
+    await world.open(contract())
+    first = (await world.submit("c0")).effect
+    with pytest.raises(PayloadDrift) as refused:
+        await world.submit("c0", amount=200)
+    assert refused.value.effect_id == first.effect_id
+    await world.settle(passes=2)
+    assert len(world.target.objects) == 1
