@@ -90,10 +90,10 @@ def test_stopping_a_process_stops_what_it_had_started(tmp_path: Path) -> None:
         cwd=tmp_path,
         marker="subprocess",
     )
-    parent = ours.find()
-    assert parent is not None
     while not (tmp_path / "parent.log").read_text().endswith("\n"):
-        assert parent.is_running()
+        assert psutil.pid_exists(ours.pid)
+    parent = ours.find()  # a process that has just begun shows no command line yet
+    assert parent is not None
     child = psutil.Process(int((tmp_path / "parent.log").read_text()))
     processes.stop([parent])
     for process in (parent, child):
