@@ -235,6 +235,8 @@ class Resolver:
     ) -> None:
         """Accept a decision that was recorded under this id before, and no other.
 
+        A repeat may say a fresh moment at which it was seen; the first one stays.
+
         Raises:
             DecisionRefused: it is another decision, or the same one on other grounds.
         """
@@ -245,11 +247,7 @@ class Resolver:
             effect_id=effect_id,
             column=FINDING,
         )
-        if (recorded.decision, recorded.observed_at, kept) != (
-            finding.decision,
-            finding.observed_at,
-            _text_of(finding),
-        ):
+        if (recorded.decision, kept) != (finding.decision, _text_of(finding)):
             raise DecisionRefused("This decision_id stands for another decision.")
 
     async def _snapshot(self, tenant_id: UUID, effect_id: UUID) -> Snapshot:

@@ -23,8 +23,8 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 DEPTH_MAX: Final = 64
 """Deeper nesting than any tool's arguments, and far below any recursion limit."""
 
-OUTPUT_DEPTH_MAX: Final = 200
-"""Of what a target may answer: readers of receipts stop at some 250."""
+OUTPUT_DEPTH_MAX: Final = 180
+"""Of what a target may answer: readers of receipts stop at 200, envelopes included."""
 
 INTEGER_MAX: Final = 2**53 - 1
 """The largest integer that every JSON implementation reads as itself."""
