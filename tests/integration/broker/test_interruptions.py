@@ -15,7 +15,7 @@ import pytest
 from effect_broker.broker.recording import RECORD_TRIES
 from effect_broker.domain.errors import CipherError, EffectBrokerError, LedgerUnavailable
 from effect_broker.domain.status import EffectStatus
-from effect_broker.ports import Claimed, ClaimOrder, Step, StepResult
+from effect_broker.ports import Step, StepResult
 from tests.guarantees import guarantee
 from tests.integration.broker.holding import HoldingAdapters, RaisingAdapters
 from tests.integration.broker.world import World, contract
@@ -337,44 +337,6 @@ async def test_target_of_another_account_gets_no_request(world: World) -> None:
     world.target.account = "somebody else's"
     await world.settle()
     assert await world.status(effect.effect_id) is EffectStatus.MANUAL_REVIEW
-    assert len(world.target.requests) == 1
-    events = await world.broker.events(world.tenant.tenant_id, effect.effect_id)
-    assert events[-1].metadata == {"reason": "scope_changed"}
-
-
-class Killed(BaseException):
-    """The end of a process, which nothing handles."""
-
-
-class LedgerOfTheKilled:
-    """Passes everything on; the process ends before a claim is committed."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def claim(self, order: ClaimOrder) -> Claimed:
-        raise Killed
-
-
-async def test_worker_that_died_before_its_attempts_commit_leaves_it_prepared(
-    world: World,
-) -> None:
-    """C56: a missing attempt row proves that nothing started, however long ago."""
-    await world.open(contract())
-    effect = (await world.submit()).effect
-    with pytest.raises(Killed):
-        await world.dispatcher(ledger=LedgerOfTheKilled(world.ledger)).run_once()
-    await world.let_pass(31)
-    await world.sweeper.run_once()
-    assert await world.status(effect.effect_id) is EffectStatus.PREPARED
-    assert await world.events(effect.effect_id) == ["EffectReserved"]
-    assert await world.ledger.attempts(world.tenant.tenant_id, effect.effect_id) == []
-    assert world.target.requests == []
-    await world.settle(passes=2)
-    assert await world.status(effect.effect_id) is EffectStatus.SUCCEEDED
     assert len(world.target.requests) == 1
 
 
