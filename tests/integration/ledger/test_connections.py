@@ -175,7 +175,9 @@ async def test_no_session_state_is_left_behind(store: Store, fresh_database: str
     (row,) = await connections.fetch(
         Call(
             b"SELECT (SELECT count(*) FROM pg_prepared_statements)::int AS prepared,"
-            b" (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')::int AS locks,"
+            b" (SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
+            b" WHERE locktype = 'advisory'"
+            b" AND datname = current_database())::int AS locks,"
             b" (SELECT count(*) FROM pg_settings"
             b" WHERE source = 'session')::int AS settings,"
             b" (SELECT count(*) FROM pg_cursors)::int AS cursors",
